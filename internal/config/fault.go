@@ -1,0 +1,68 @@
+package config
+
+import (
+	"strings"
+)
+
+// A Fault is one thing that is wrong with the configuration.
+type Fault struct {
+	Where   string // file:line, the variable's name, the flag, or "" for a default
+	Key     string // the dotted key, "" when the text as a whole is at fault
+	Message string // what is wrong and what would be right
+}
+
+// String is the fault in one line.
+func (f Fault) String() string {
+	var parts []string
+	for _, part := range []string{f.Where, f.Key, f.Message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Faults is every fault of a configuration; it is the error of [Load].
+type Faults []Fault
+
+// Error implements error: one line for each fault.
+func (f Faults) Error() string {
+	lines := make([]string, 0, len(f)+1)
+	lines = append(lines, "the configuration has faults:")
+	for _, fault := range f {
+		lines = append(lines, "  "+fault.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// nearest gives the known name that word most probably means, or "".
+func nearest(word string, known []string) string {
+	best, limit := "", len(word)/3+1
+	for _, name := range known {
+		if d := distance(strings.ToLower(word), name); d <= limit {
+			best, limit = name, d-1
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance of two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		previous := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := previous
+			if a[i] != b[j] {
+				cost++
+			}
+			previous = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// validate reports every impossible value, at the place it came from. Keys
+// whose text was at fault already are not checked again.
+func (l *loader) validate() {
+	c := l.cfg
+	l.oneOf("engine", c.Engine, "auto", "docker", "gvisor")
+	l.check("environment", strings.TrimSpace(c.Environment) != "", "must not be empty")
+	l.check("data_dir", c.DataDir == "" || path.IsAbs(c.DataDir), "must be an absolute path")
+
+	l.check("sandbox.memory", c.Sandbox.Memory >= 64<<20, "must be at least 64m")
+	l.check("sandbox.disk", c.Sandbox.Disk >= 1<<20, "must be at least 1m")
+	l.check("sandbox.cpus", c.Sandbox.CPUs > 0 && c.Sandbox.CPUs <= 1024, "must be above 0 and at most 1024")
+	l.between("sandbox.pids", c.Sandbox.PIDs, 16, 1<<22)
+	l.oneOf("sandbox.network", c.Sandbox.Network, "none", "full")
+	l.validateRun()
+
+	l.check("session.idle_timeout", c.Session.IdleTimeout >= second, "must be at least 1s")
+	l.between("session.max", int64(c.Session.Max), 1, 1024)
+	l.between("session.warm", int64(c.Session.Warm), 0, math.MaxInt64)
+	l.check("session.warm", c.Session.Warm <= c.Session.Max, fmt.Sprintf("must not exceed session.max (%d)", c.Session.Max))
+
+	l.validateExpose()
+	l.validateServer()
+	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	l.oneOf("log.format", c.Log.Format, "text", "json")
+}
+
+func (l *loader) validateRun() {
+	r := l.cfg.Run
+	l.check("run.timeout", r.Timeout > 0, "must be above 0")
+	l.check("run.max_timeout", r.MaxTimeout > 0 && r.MaxTimeout <= 7*24*60*minute, "must be above 0 and at most 168h")
+	l.check("run.timeout", r.Timeout <= r.MaxTimeout, fmt.Sprintf("%s exceeds run.max_timeout (%s)", r.Timeout, r.MaxTimeout))
+	l.check("run.answer_within", r.AnswerWithin >= second && r.AnswerWithin <= 60*minute, "must be between 1s and 1h")
+	l.check("run.interrupt_grace", r.InterruptGrace > 0 && r.InterruptGrace <= minute, "must be above 0 and at most 1m")
+	l.check("run.max_output", r.MaxOutput >= 1<<10 && r.MaxOutput <= 256<<10, "must be between 1KiB and 256KiB")
+}
+
+func (l *loader) validateExpose() {
+	for i, root := range l.cfg.Expose.Roots {
+		key := fmt.Sprintf("expose.roots[%d]", i)
+		l.cfg.Expose.Roots[i].Mode = l.mode(key+".mode", root.Mode)
+		l.hostPath(key+".path", root.Path)
+	}
+	for i, mount := range l.cfg.Expose.Mounts {
+		key := fmt.Sprintf("expose.mounts[%d]", i)
+		l.cfg.Expose.Mounts[i].Mode = l.mode(key+".mode", mount.Mode)
+		l.hostPath(key+".host", mount.Host)
+		l.check(key+".sandbox", path.IsAbs(mount.Sandbox), "must be an absolute path, such as /data/models")
+	}
+}
+
+// mode gives the mode with its default, ro.
+func (l *loader) mode(key, mode string) string {
+	if mode == "" {
+		return "ro"
+	}
+	l.oneOf(key, mode, "ro", "rw")
+	return mode
+}
+
+func (l *loader) hostPath(key, host string) {
+	l.check(key, path.IsAbs(host), "must be an absolute path")
+	l.check(key, path.Clean(host) != "/", "is the whole host; name a directory")
+	l.check(key, !strings.ContainsAny(host, "\x00\n\r"), "holds a control character")
+}
+
+func (l *loader) validateServer() {
+	s := l.cfg.Server
+	l.oneOf("server.transport", s.Transport, "stdio", "http")
+	host, port, err := net.SplitHostPort(s.Listen)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	l.check("server.listen", err == nil && portErr == nil && number <= math.MaxUint16 && !strings.Contains(host, "/"),
+		"must be HOST:PORT, such as 127.0.0.1:8765")
+	for i, token := range s.Tokens {
+		l.item("server.tokens", i, len(token) >= 16 && !strings.ContainsFunc(token, isSpaceOrControl),
+			"must have at least 16 characters and no spaces")
+	}
+	for i, origin := range s.AllowedOrigins {
+		u, err := url.Parse(origin)
+		l.item("server.allowed_origins", i, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
+			u.Path == "" && u.RawQuery == "", "must be an origin, such as https://example.org")
+	}
+	for i, host := range s.AllowedHosts {
+		l.item("server.allowed_hosts", i, host != "" && !strings.ContainsAny(host, "/ @?#"),
+			"must be a host name, with a port when it has one")
+	}
+}
+
+func isSpaceOrControl(r rune) bool { return r <= ' ' || r == 0x7f }
+
+func (l *loader) oneOf(key, value string, allowed ...string) {
+	if slices.Contains(allowed, value) {
+		return
+	}
+	message := fmt.Sprintf("%q is not one of %s", value, strings.Join(allowed, ", "))
+	if near := nearest(value, allowed); near != "" {
+		message += "; did you mean " + near + "?"
+	}
+	l.check(key, false, message)
+}
+
+func (l *loader) between(key string, value, low, high int64) {
+	if high == math.MaxInt64 {
+		l.check(key, value >= low, fmt.Sprintf("must be at least %d", low))
+		return
+	}
+	l.check(key, value >= low && value <= high, fmt.Sprintf("must be between %d and %d", low, high))
+}
+
+// item checks one entry of a list of words.
+func (l *loader) item(key string, index int, ok bool, message string) {
+	l.check(fmt.Sprintf("%s[%d]", key, index), ok, message)
+}
+
+func (l *loader) check(key string, ok bool, message string) {
+	if ok || l.isFaulty(key) {
+		return
+	}
+	l.fault(l.whence(key), key, message)
+}
+
+func (l *loader) isFaulty(key string) bool {
+	return slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == key })
+}
+
+// whence is where the value of key, or of the closest thing around it, came
+// from.
+func (l *loader) whence(key string) string {
+	for key != "" {
+		if where, ok := l.origin[key]; ok {
+			return where
+		}
+		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
+	}
+	return ""
+}
