@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// Methods that may take long, so that they get a goroutine of their own and
+// count against the limit. Everything else is answered in the reader.
+func isLong(method string) bool {
+	switch mcp.MCPMethod(method) {
+	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodSubscriptionsListen:
+		return true
+	}
+	return false
+}
+
+// A message is what the transport itself needs to know of a line.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			ProgressToken any `json:"progressToken"`
+		} `json:"_meta"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// A fault is the JSON-RPC error that a line deserves.
+type fault struct {
+	code int
+	text string
+}
+
+// parse reads a line. Its id is filled as far as it could be known.
+func parse(line []byte) (message, *fault) {
+	var m message
+	if !json.Valid(line) {
+		return m, &fault{mcp.PARSE_ERROR, "Parse error: the line is not JSON."}
+	}
+	if line[0] == '[' {
+		return m, &fault{mcp.INVALID_REQUEST, "Batches are not supported; send one message a line."}
+	}
+	if line[0] != '{' {
+		return m, &fault{mcp.INVALID_REQUEST, "A message must be a JSON object."}
+	}
+	// params of another shape than expected are the handler's to refuse.
+	err := json.Unmarshal(line, &m)
+	switch id := bytes.TrimSpace(m.ID); {
+	case len(id) > 0 && id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9'):
+		m.ID = nil
+		return m, &fault{mcp.INVALID_REQUEST, "The id must be a string or a number."}
+	case m.Method != "" || m.Result != nil || m.Error != nil:
+		return m, nil
+	case err != nil:
+		return m, &fault{mcp.INVALID_REQUEST, "The message is malformed: " + err.Error() + "."}
+	}
+	return m, &fault{mcp.INVALID_REQUEST, "The message has no method."}
+}
+
+// tokenKey makes a progress token comparable; "" is no token.
+func tokenKey(token any) string {
+	switch token.(type) {
+	case string, float64:
+		key, err := json.Marshal(token)
+		if err == nil {
+			return string(key)
+		}
+	}
+	return ""
+}
+
+// encode marshals a response under the request's own id, digit for digit. A
+// response that cannot be marshalled becomes an error, so that the client
+// never waits for nothing.
+func encode(id json.RawMessage, response mcp.JSONRPCMessage) ([]byte, error) {
+	requestID := mcp.NewRequestId(nil)
+	if len(id) > 0 {
+		requestID = mcp.NewRequestId(id)
+	}
+	switch r := response.(type) {
+	case mcp.JSONRPCResponse:
+		r.ID = requestID
+		response = r
+	case mcp.JSONRPCError:
+		r.ID = requestID
+		response = r
+	}
+	data, err := json.Marshal(response)
+	if err == nil {
+		return data, nil
+	}
+	fallback, fallbackErr := json.Marshal(errorResponse(requestID, fault{mcp.INTERNAL_ERROR, "The answer could not be encoded."}))
+	if fallbackErr != nil {
+		return nil, fallbackErr
+	}
+	return fallback, err
+}
+
+func errorResponse(id mcp.RequestId, f fault) mcp.JSONRPCError {
+	return mcp.JSONRPCError{
+		JSONRPC: mcp.JSONRPC_VERSION,
+		ID:      id,
+		Error:   mcp.NewJSONRPCErrorDetails(f.code, f.text, nil),
+	}
+}

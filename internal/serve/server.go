@@ -1,0 +1,50 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// listTTL is how long a client may keep the lists, in milliseconds: they
+// never change while a server runs.
+const listTTL = 60 * 60 * 1000
+
+// Options describe the server to its clients.
+type Options struct {
+	Version   string
+	Tools     []server.ServerTool
+	Templates []server.ServerResourceTemplate
+	// Instructions is asked anew for each client; it must not block.
+	Instructions func() string
+}
+
+// NewServer makes the MCP server: tools and resource templates that never
+// change, and no logging, prompts, subscriptions or tasks.
+func NewServer(opts Options) *server.MCPServer {
+	hooks := &server.Hooks{}
+	if opts.Instructions != nil {
+		hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, result *mcp.InitializeResult) {
+			result.Instructions = opts.Instructions()
+		})
+		hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, result *mcp.DiscoverResult) {
+			result.Instructions = opts.Instructions()
+		})
+	}
+	s := server.NewMCPServer("biocage", opts.Version,
+		server.WithTitle("BioCage"),
+		server.WithDescription("An isolated, persistent Python interpreter"),
+		server.WithToolCapabilities(false),
+		server.WithResourceCapabilities(false, false),
+		server.WithMethodCacheHints(mcp.MethodToolsList, listTTL, mcp.CacheScopePublic),
+		server.WithMethodCacheHints(mcp.MethodResourcesList, listTTL, mcp.CacheScopePublic),
+		server.WithMethodCacheHints(mcp.MethodResourcesTemplatesList, listTTL, mcp.CacheScopePublic),
+		server.WithHooks(hooks),
+	)
+	s.AddTools(opts.Tools...)
+	for _, template := range opts.Templates {
+		s.AddResourceTemplate(template.Template, template.Handler)
+	}
+	return s
+}
