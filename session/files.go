@@ -1,0 +1,232 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/pyagent"
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+const (
+	chunk       = 1 << 20 // bytes of a file in one frame
+	defaultRead = 256 << 10
+	maxRead     = 16 << 20
+	maxEntries  = 2000
+)
+
+// WriteFile writes or appends to a file of the sandbox. A new file appears
+// whole or not at all.
+func (m *Manager) WriteFile(ctx context.Context, ref Ref, req WriteRequest) (WriteResult, error) {
+	if err := checkPath(req.Path); err != nil {
+		return WriteResult{}, err
+	}
+	s, err := m.find(ref, true)
+	if err != nil {
+		return WriteResult{}, err
+	}
+	defer s.use()()
+	k, err := s.kernel(ctx)
+	if err != nil {
+		return WriteResult{}, err
+	}
+	mode := "create"
+	if req.Append {
+		mode = "append"
+	}
+	reply, err := k.write(ctx, req.Path, mode, req.Data)
+	if err != nil {
+		return WriteResult{}, s.fileError(k, req.Path, err)
+	}
+	return WriteResult{Path: cut(valid([]byte(reply.Path)), 4096), Size: reply.Size}, nil
+}
+
+// write sends data in chunks; a failure part way drops what was begun.
+func (k *kernel) write(ctx context.Context, name, mode string, data []byte) (pyagent.WriteFileReply, error) {
+	var reply pyagent.WriteFileReply
+	for first := true; first || len(data) > 0; first = false {
+		part := data[:min(len(data), chunk)]
+		data = data[len(part):]
+		req := pyagent.WriteFileRequest{Path: name, Mode: mode, More: mode == "create" && len(data) > 0}
+		if mode == "create" && !first {
+			req.Mode, req.Offset = "at", reply.Size
+			req.More = len(data) > 0
+		}
+		var err error
+		if reply, err = k.conn.WriteFile(ctx, req, part); err != nil {
+			if mode == "create" && !first {
+				err = errors.Join(err, k.abort(ctx, name))
+			}
+			return reply, err
+		}
+	}
+	return reply, nil
+}
+
+// abort drops the unfinished file of a create; that it is gone already is fine.
+func (k *kernel) abort(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_, err := k.conn.WriteFile(ctx, pyagent.WriteFileRequest{Path: name, Mode: "create", Abort: true}, nil)
+	var refused *pyagent.RequestError
+	if errors.As(err, &refused) {
+		return nil
+	}
+	return err
+}
+
+// ReadFile reads a part of a file.
+func (m *Manager) ReadFile(ctx context.Context, ref Ref, req ReadRequest) (ReadResult, error) {
+	if err := checkPath(req.Path); err != nil {
+		return ReadResult{}, err
+	}
+	if req.Offset < 0 {
+		return ReadResult{}, &ArgumentError{Argument: "offset", Message: "offset must not be negative."}
+	}
+	if req.Limit < 0 || req.Limit > maxRead {
+		return ReadResult{}, &ArgumentError{Argument: "limit", Message: fmt.Sprintf("limit must be between 1 and %d bytes; read the file in parts with offset.", maxRead)}
+	}
+	s, err := m.find(ref, true)
+	if err != nil {
+		return ReadResult{}, err
+	}
+	defer s.use()()
+	k, err := s.kernel(ctx)
+	if err != nil {
+		return ReadResult{}, err
+	}
+	limit := req.Limit
+	if limit == 0 {
+		limit = defaultRead
+	}
+	res, err := k.read(ctx, req.Path, req.Offset, limit)
+	if err != nil {
+		return ReadResult{}, s.fileError(k, req.Path, err)
+	}
+	return res, nil
+}
+
+func (k *kernel) read(ctx context.Context, name string, offset, limit int64) (ReadResult, error) {
+	var res ReadResult
+	at := offset
+	for {
+		part, err := k.conn.ReadFile(ctx, name, at, min(limit, chunk))
+		if err != nil {
+			return ReadResult{}, err
+		}
+		res.Path, res.Size = cut(valid([]byte(part.Path)), 4096), part.Size
+		got := part.Data[:min(int64(len(part.Data)), limit)]
+		res.Data = append(res.Data, got...)
+		at += int64(len(got))
+		limit -= int64(len(got))
+		if limit == 0 || len(got) == 0 || at >= part.Size {
+			break
+		}
+	}
+	if at < res.Size {
+		res.NextOffset = at
+	}
+	res.MIMEType = mimeByName(res.Path)
+	if res.MIMEType == "application/octet-stream" && offset == 0 {
+		res.MIMEType, _, _ = strings.Cut(http.DetectContentType(res.Data), ";")
+	}
+	return res, nil
+}
+
+// ListFiles lists a directory of the sandbox.
+func (m *Manager) ListFiles(ctx context.Context, ref Ref, req ListRequest) (ListResult, error) {
+	name := req.Path
+	if name == "" {
+		name = "."
+	}
+	if err := checkPath(name); err != nil {
+		return ListResult{}, err
+	}
+	s, err := m.find(ref, true)
+	if err != nil {
+		return ListResult{}, err
+	}
+	defer s.use()()
+	k, err := s.kernel(ctx)
+	if err != nil {
+		return ListResult{}, err
+	}
+	entries, more, err := k.conn.ListFiles(ctx, name, req.Recursive, maxEntries)
+	if err != nil {
+		return ListResult{}, s.fileError(k, name, err)
+	}
+	res := ListResult{Entries: []Entry{}, Truncated: more || len(entries) > maxEntries}
+	for _, e := range entries[:min(len(entries), maxEntries)] {
+		res.Entries = append(res.Entries, Entry{
+			Path: cut(valid([]byte(e.Path)), 4096), Type: cut(e.Type, 20), Size: e.Size,
+			Modified: time.Unix(0, e.MTimeNS).UTC(),
+		})
+	}
+	return res, nil
+}
+
+// checkPath refuses what no path can be, before anything is started for it.
+func checkPath(name string) error {
+	bad := func(text string) error { return &ArgumentError{Argument: "path", Message: text} }
+	switch {
+	case strings.TrimSpace(name) == "":
+		return bad("path is empty; give a path relative to the workspace, such as data/in.csv.")
+	case strings.ContainsRune(name, 0):
+		return bad("path holds a NUL byte; leave it out.")
+	case len(name) > 4096:
+		return bad("path is longer than 4096 bytes; use a shorter one.")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > 255 {
+			return bad("path holds a name of more than 255 bytes; use a shorter one.")
+		}
+	}
+	return nil
+}
+
+// fileError turns the agent's refusal into one sentence with a remedy.
+func (s *session) fileError(k *kernel, name string, err error) error {
+	var refused *pyagent.RequestError
+	if !errors.As(err, &refused) {
+		if errors.Is(err, pyagent.ErrLost) {
+			k.markGone(err)
+			return s.lost(k, true)
+		}
+		return err
+	}
+	shown := cut(valid([]byte(name)), 200)
+	text := map[string]string{
+		"not_found":     "%q is not there; file_list shows what is.",
+		"is_directory":  "%q is a directory; name a file in it (file_list shows them).",
+		"not_directory": "%q goes through something that is not a directory; file_list shows what is there.",
+		"not_regular":   "%q is not a regular file (a pipe, a device or a socket) and is left alone.",
+		"exists":        "%q is there already; choose another name.",
+		"permission":    "%q cannot be opened by the sandbox's user; write below the workspace (" + sandbox.WorkDir + ") or " + sandbox.TempDir + ".",
+		"read_only":     "%q is on a read-only place; write below the workspace (" + sandbox.WorkDir + ") or " + sandbox.TempDir + ".",
+		"no_space":      "There is no room left for %q (sandbox.disk); remove files that are no longer needed.",
+		"too_large":     "%q would be larger than a file may be (sandbox.disk).",
+		"bad_path":      "%q is not a path that can be used here; write below the workspace (" + sandbox.WorkDir + ").",
+	}[refused.Code]
+	if text == "" {
+		return &SandboxError{Message: fmt.Sprintf("The sandbox could not do that with %q: %s.", shown, cut(valid([]byte(refused.Message)), 300)), Err: err}
+	}
+	message := fmt.Sprintf(text, shown)
+	if refused.Code == "not_found" {
+		s.mu.Lock()
+		if s.pendingLoss != "" {
+			message += " The sandbox was replaced: " + s.pendingLoss + "."
+		}
+		s.mu.Unlock()
+	}
+	return &ArgumentError{Argument: "path", Message: message}
+}
+
+// underWork tells whether a place is in the sandbox's own writable folders.
+func underWork(p string) bool {
+	return strings.HasPrefix(path.Clean(p), sandbox.WorkDir+"/") || strings.HasPrefix(path.Clean(p), sandbox.TempDir+"/")
+}

@@ -1,0 +1,169 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/pyagent"
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+const (
+	closeTimeout = 20 * time.Second
+	lease        = 30 * time.Second // of the supervisor; renewed three times within it
+	spoolBytes   = 64 << 20         // kept of one stream of one cell, inside the sandbox
+)
+
+// A kernel is one sandbox with a live interpreter in it. Whoever started it
+// must close it.
+type kernel struct {
+	sandbox sandbox.Sandbox
+	conn    *pyagent.Conn
+	log     *slog.Logger
+	python  string
+
+	gone     chan struct{} // closed when the kernel can no longer be used
+	goneOnce sync.Once
+	why      error // valid after gone
+
+	oomSeen atomic.Int64 // memory kills that an answer has told
+
+	closeOnce sync.Once
+	closeErr  error
+	closed    chan struct{}
+}
+
+// startKernel makes a sandbox and waits until code can run in it.
+func (m *Manager) startKernel(ctx context.Context, base Base, label string) (*kernel, error) {
+	spec := base.Spec
+	spec.Session = label
+	sb, err := base.Engine.Create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	k := &kernel{
+		sandbox: sb, conn: pyagent.NewConn(sb.Stream()), log: m.log,
+		gone: make(chan struct{}), closed: make(chan struct{}),
+	}
+	if err := k.ready(ctx, base); err != nil {
+		err = k.explain(err)
+		return nil, errors.Join(err, k.close(context.WithoutCancel(ctx)))
+	}
+	m.spawn(func() { k.watch(m.life) })
+	return k, nil
+}
+
+func (k *kernel) ready(ctx context.Context, base Base) error {
+	info, err := k.conn.Hello(ctx)
+	if err != nil {
+		return fmt.Errorf("wait for the agent: %w", err)
+	}
+	k.python = info.Python
+	reply, err := k.conn.Start(ctx, pyagent.StartRequest{
+		Preload:     base.Preload,
+		MemoryBytes: base.Spec.Limits.MemoryBytes,
+		LeaseMS:     lease.Milliseconds(),
+		Workspace:   sandbox.WorkDir,
+		Temp:        sandbox.TempDir,
+		SpoolBytes:  min(spoolBytes, base.Spec.Limits.DiskBytes/4),
+		Packages:    base.Packages,
+	})
+	if err != nil {
+		return fmt.Errorf("start the interpreter: %w", err)
+	}
+	if len(reply.Failed) > 0 {
+		k.log.WarnContext(ctx, "modules of the environment could not be preloaded", slog.Any("modules", reply.Failed))
+	}
+	return nil
+}
+
+// watch keeps the lease and notices the kernel's end.
+func (k *kernel) watch(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-k.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := k.conn.KeepAlive(ctx, lease/3); err != nil {
+		k.markGone(err)
+	}
+}
+
+// markGone records why the kernel cannot be used any more.
+func (k *kernel) markGone(why error) {
+	k.goneOnce.Do(func() {
+		k.why = k.explain(why)
+		close(k.gone)
+	})
+}
+
+// explain adds what the engine saw of the sandbox's end to the connection's
+// view of it.
+func (k *kernel) explain(err error) error {
+	select {
+	case <-k.sandbox.Done():
+		exit := k.sandbox.Exit()
+		return &exitError{exit: exit, err: err}
+	case <-time.After(2 * time.Second): // the stream ends a little before the sandbox
+		return err
+	}
+}
+
+// An exitError: the sandbox itself has ended.
+type exitError struct {
+	exit sandbox.Exit
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.exit.OOMKilled {
+		return "the sandbox was killed by its memory limit"
+	}
+	if e.exit.Reason != "" {
+		return "the sandbox ended: " + e.exit.Reason
+	}
+	return fmt.Sprintf("the sandbox ended with code %d", e.exit.Code)
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// healthy tells whether the kernel answers now.
+func (k *kernel) healthy(ctx context.Context) bool {
+	select {
+	case <-k.gone:
+		return false
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := k.conn.Ping(ctx)
+	return err == nil
+}
+
+// close ends the sandbox; it may be called more than once.
+func (k *kernel) close(ctx context.Context) error {
+	k.closeOnce.Do(func() {
+		defer close(k.closed)
+		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+		k.closeErr = k.sandbox.Close(ctx)
+		if err := k.conn.Close(); err != nil {
+			k.log.DebugContext(ctx, "agent stream", slog.Any("error", err))
+		}
+		k.goneOnce.Do(func() {
+			k.why = sandbox.ErrClosed
+			close(k.gone)
+		})
+	})
+	<-k.closed
+	return k.closeErr
+}

@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/pyagent"
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+const (
+	resetTimeout   = 15 * time.Second
+	inspectTimeout = 3 * time.Second
+	maxVariables   = 100
+)
+
+// Reset gives the session a fresh interpreter, and an empty workspace unless
+// keepFiles. A running cell ends first; exposures stay.
+func (m *Manager) Reset(ctx context.Context, ref Ref, keepFiles bool) (ResetResult, error) {
+	s, err := m.find(ref, true)
+	if err != nil {
+		return ResetResult{}, err
+	}
+	defer s.use()()
+	k, err := s.kernel(ctx)
+	if err != nil {
+		return ResetResult{}, err
+	}
+	if err := s.resetIn(ctx, k, keepFiles); err != nil {
+		// The sandbox itself does not answer: a new one is a reset too,
+		// only the files are lost with it.
+		m.log.WarnContext(ctx, "reset by a new sandbox", slog.String("session", s.label), slog.Any("error", err))
+		k.markGone(err)
+		if k, err = s.kernel(ctx); err != nil {
+			return ResetResult{}, err
+		}
+	}
+	s.mu.Lock()
+	s.cells, s.pendingLoss = 0, ""
+	s.mu.Unlock()
+	return ResetResult{Session: s.handle, SandboxID: k.sandbox.ID()}, nil
+}
+
+func (s *session) resetIn(ctx context.Context, k *kernel, keepFiles bool) error {
+	ctx, cancel := context.WithTimeout(ctx, resetTimeout)
+	defer cancel()
+	if err := k.conn.Reset(ctx, keepFiles); err != nil {
+		return err
+	}
+	if keepFiles {
+		return nil
+	}
+	return s.relink(ctx, k)
+}
+
+// Info describes a session without running user code and without starting
+// anything for it.
+func (m *Manager) Info(ctx context.Context, ref Ref) (Info, error) {
+	s, err := m.find(ref, true)
+	if err != nil {
+		return Info{}, err
+	}
+	base, err := m.theBase(ctx)
+	if err != nil {
+		return Info{}, m.startError(err)
+	}
+	l := base.Spec.Limits
+	info := Info{
+		Session: s.handle, Engine: base.Engine.Name(), Environment: base.Environment,
+		ExposedPaths: []Exposure{}, Variables: []Variable{}, IdleSeconds: s.idle().Seconds(),
+		Limits: map[string]any{
+			"memory_bytes": l.MemoryBytes, "cpus": l.CPUs, "pids": l.PIDs, "disk_bytes": l.DiskBytes,
+			"timeout_seconds": m.opts.Timeout.Seconds(), "max_timeout_seconds": m.opts.MaxTimeout.Seconds(),
+			"network": networkName(base.Spec.Network),
+		},
+	}
+	s.mu.Lock()
+	b := s.boot
+	info.IsRunning = s.run.running()
+	for _, e := range s.exposures {
+		info.ExposedPaths = append(info.ExposedPaths, e.Exposure)
+	}
+	s.mu.Unlock()
+	s.describe(ctx, b, &info)
+	return info, nil
+}
+
+func networkName(n sandbox.Network) string {
+	if n == sandbox.NetworkFull {
+		return "full"
+	}
+	return "none"
+}
+
+// describe adds what only a live sandbox can tell.
+func (s *session) describe(ctx context.Context, b *boot, info *Info) {
+	info.Note = "The sandbox starts with the first call that needs it."
+	if b == nil {
+		return
+	}
+	select {
+	case <-b.done:
+	default:
+		info.Note = "The sandbox is being started."
+		return
+	}
+	if b.err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	k := b.kernel
+	info.Note, info.SandboxID = "", k.sandbox.ID()
+	if st, err := k.sandbox.Stats(ctx); err == nil {
+		info.MemoryBytes = st.MemoryBytes
+	} else {
+		s.m.log.DebugContext(ctx, "sandbox statistics", slog.Any("error", err))
+	}
+	reply, err := k.conn.Inspect(ctx, maxVariables)
+	var refused *pyagent.RequestError
+	switch {
+	case err == nil:
+	case errors.As(err, &refused) && refused.Code == "busy":
+		info.Note = "Variables are not listed while code runs."
+		return
+	default:
+		info.Note = "Variables could not be listed: the interpreter does not answer."
+		return
+	}
+	for _, v := range reply.Variables[:min(len(reply.Variables), maxVariables)] {
+		info.Variables = append(info.Variables, Variable{
+			Name: cut(valid([]byte(v.Name)), 100), Type: cut(valid([]byte(v.Type)), 100), Summary: cut(valid([]byte(v.Summary)), 200),
+		})
+	}
+	if reply.More > 0 {
+		info.Note = fmt.Sprintf("%d more variables are not listed.", reply.More)
+	}
+}
+
+// startError says in one sentence why there is no sandbox.
+func (m *Manager) startError(err error) error {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	var argument *ArgumentError
+	var told *SandboxError
+	if errors.As(err, &argument) || errors.As(err, &told) {
+		return err
+	}
+	text := "The sandbox could not be started: " + err.Error()
+	remedy := "Run `biocage doctor` on the server's machine."
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		text, remedy = fmt.Sprintf("The sandbox was not ready within %s", m.opts.StartTimeout), "Try again; if it stays so, run `biocage doctor` on the server's machine."
+	case errors.Is(err, sandbox.ErrExhausted):
+		remedy = "Free disk or memory on the server's machine, or end other sessions."
+	}
+	return &SandboxError{Message: cut(text, 600) + ". " + remedy, Err: err}
+}

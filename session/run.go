@@ -1,0 +1,295 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/pyagent"
+)
+
+// A run is one cell from its start to its result. A goroutine of its own
+// drives it, so that it outlives the call that asked for it.
+type run struct {
+	id      string
+	limit   time.Duration
+	started time.Time
+	out     *collector
+	stop    chan stopCause // capacity 1: the first cause counts
+	done    chan struct{}
+	result  RunResult // valid after done
+}
+
+// A stopCause says why a run is interrupted before its own end.
+type stopCause struct {
+	kind string // KindTimeout or KindCancelled
+	text string
+	kill bool // do not wait for the interrupt ladder: the sandbox is being closed
+}
+
+func (r *run) running() bool {
+	if r == nil {
+		return false
+	}
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// interrupt asks for the run's end; only the first cause counts.
+func (r *run) interrupt(kind, text string) { r.request(stopCause{kind: kind, text: text}) }
+
+// halt says that the sandbox itself is being closed.
+func (r *run) halt(kind, text string) { r.request(stopCause{kind: kind, text: text, kill: true}) }
+
+func (r *run) request(c stopCause) {
+	select {
+	case r.stop <- c:
+	default:
+	}
+}
+
+// Run runs one cell. A failure of the code is a result, not an error. The
+// error is one of this package's: ArgumentError, BusyError, SandboxError,
+// ErrUnknown, ErrTooMany, ErrClosed, or the context's cause.
+func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, error) {
+	limit, err := m.limit(req.Timeout)
+	if err != nil {
+		return RunResult{}, err
+	}
+	s, err := m.find(ref, true)
+	if err != nil {
+		return RunResult{}, err
+	}
+	defer s.use()()
+	if err := s.takeTurn(ctx); err != nil {
+		return RunResult{}, err
+	}
+	r, err := s.begin(ctx, req.Code, limit)
+	if err != nil {
+		<-s.turn
+		return RunResult{}, err
+	}
+	result, err := s.await(ctx, r, m.opts.AnswerWithin, req.Progress)
+	if err != nil { // the caller has gone: nobody reads this answer
+		r.interrupt(KindCancelled, "The call was cancelled.")
+		return s.cancelled(r), nil
+	}
+	return result, nil
+}
+
+func (m *Manager) limit(asked time.Duration) (time.Duration, error) {
+	switch {
+	case asked == 0:
+		return m.opts.Timeout, nil
+	case asked < 0 || asked > m.opts.MaxTimeout:
+		return 0, &ArgumentError{Argument: "timeout_seconds", Message: fmt.Sprintf(
+			"timeout_seconds must be above 0 and at most %g (run.max_timeout); leave it out for the default of %g.",
+			m.opts.MaxTimeout.Seconds(), m.opts.Timeout.Seconds())}
+	}
+	return asked, nil
+}
+
+// takeTurn waits a while for the run before; its order is the order of calls.
+func (s *session) takeTurn(ctx context.Context) error {
+	wait := time.NewTimer(s.m.opts.QueueWait)
+	defer wait.Stop()
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-wait.C:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		busy := &BusyError{}
+		if s.run.running() {
+			busy.RunID, busy.Since = s.run.id, time.Since(s.run.started)
+		}
+		return busy
+	}
+}
+
+// begin starts the cell; the turn passes to the goroutine that drives it.
+func (s *session) begin(ctx context.Context, code string, limit time.Duration) (*run, error) {
+	k, err := s.kernel(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.runs++
+	s.cells++
+	r := &run{
+		id: "run-" + strconv.Itoa(s.runs), limit: limit, started: time.Now(),
+		out:  newCollector(s.m.opts.MaxOutput),
+		stop: make(chan stopCause, 1), done: make(chan struct{}),
+	}
+	s.run = r
+	cell := s.cells
+	s.mu.Unlock()
+	exec, err := k.conn.Execute(pyagent.ExecuteRequest{Code: code, MaxOutput: s.m.opts.MaxOutput, Count: cell}, r.out)
+	if err != nil {
+		k.markGone(err)
+		err = s.lost(k, true)
+		close(r.done) // nobody has seen it
+		return nil, err
+	}
+	s.m.spawn(func() { s.drive(k, r, exec) })
+	return r, nil
+}
+
+// lost makes the error of a call that found its sandbox gone.
+func (s *session) lost(k *kernel, state bool) error {
+	<-k.gone
+	return &SandboxError{
+		Message: fmt.Sprintf("The call did not reach the sandbox: %s. Call again to get a new one.", k.why),
+		Lost:    state, Err: k.why,
+	}
+}
+
+// patience is how long the supervisor may take beyond the grace before the
+// whole sandbox is given up.
+const patience = 5 * time.Second
+
+// drive waits for the end of a run, by itself or by the interrupt ladder, and
+// makes its result. It holds the session's turn.
+func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
+	defer func() { <-s.turn }()
+	defer close(r.done)
+	deadline := time.NewTimer(r.limit)
+	defer deadline.Stop()
+	var cause *stopCause
+	select {
+	case <-exec.Done():
+	case <-deadline.C:
+		cause = &stopCause{kind: KindTimeout}
+	case c := <-r.stop:
+		cause = &c
+	}
+	if cause != nil {
+		s.stopRun(k, exec, cause)
+	}
+	took := time.Since(r.started)
+	reply, err := exec.Reply()
+	r.result = s.makeResult(k, r, outcome{reply: reply, err: err, cause: cause, took: took})
+	if s.m.opts.StopOnFailure && !r.result.Success {
+		s.stopAfterFailure(k)
+	}
+}
+
+// stopRun climbs the interrupt ladder and returns when the cell has ended.
+func (s *session) stopRun(k *kernel, exec *pyagent.Execution, cause *stopCause) {
+	grace := s.m.opts.InterruptGrace
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.m.life), grace+patience)
+	defer cancel()
+	if !cause.kill {
+		if _, err := exec.Interrupt(ctx, grace); err != nil {
+			s.m.log.DebugContext(ctx, "interrupt", slog.String("session", s.label), slog.Any("error", err))
+		}
+	}
+	select {
+	case <-exec.Done():
+		return
+	case <-ctx.Done():
+	}
+	// The supervisor itself does not answer: only the sandbox's end is left.
+	k.markGone(fmt.Errorf("the sandbox did not react to an interrupt within %s", grace+patience))
+	if err := k.close(context.WithoutCancel(s.m.life)); err != nil {
+		s.m.log.WarnContext(ctx, "sandbox not fully closed", slog.String("session", s.label), slog.Any("error", err))
+	}
+	<-exec.Done()
+}
+
+// stopAfterFailure honours run.stop_session_on_failure.
+func (s *session) stopAfterFailure(k *kernel) {
+	s.mu.Lock()
+	s.boot = nil
+	s.pendingLoss = "the run before failed and run.stop_session_on_failure is set; variables and files of the workspace are gone"
+	s.mu.Unlock()
+	s.discard(k)
+}
+
+// await waits for a run's result, or answers that it is still running. The end
+// of ctx leaves the run alone.
+func (s *session) await(ctx context.Context, r *run, within time.Duration, progress func(Progress)) (RunResult, error) {
+	due := time.NewTimer(within)
+	defer due.Stop()
+	beat := time.NewTicker(500 * time.Millisecond)
+	defer beat.Stop()
+	if progress == nil {
+		beat.Stop()
+	}
+	for {
+		select {
+		case <-r.done:
+			return r.result, nil
+		case <-due.C:
+			return s.stillRunning(r), nil
+		case <-ctx.Done():
+			return RunResult{}, context.Cause(ctx)
+		case <-beat.C:
+			progress(r.out.progress(time.Since(r.started)))
+		}
+	}
+}
+
+// cancelled gives a run that its caller has given up: nobody may read it, so
+// it does not wait for the ladder's end.
+func (s *session) cancelled(r *run) RunResult {
+	return RunResult{
+		Status: StatusDone, RunID: r.id, ExitCode: exitCancelled, Session: s.handle, Files: []FileRef{},
+		ExecutionTime: time.Since(r.started).Seconds(),
+		Error: &RunError{
+			Kind: KindCancelled, Message: "The call was cancelled; the code is being interrupted.",
+			Hint: "Variables are kept when the code can be interrupted; python_wait tells how it ended.",
+		},
+	}
+}
+
+// stillRunning is the answer when the run outlasts answer_within.
+func (s *session) stillRunning(r *run) RunResult {
+	stdout, stderr := r.out.soFar()
+	return RunResult{
+		Success: true, Status: StatusRunning, RunID: r.id, Session: s.handle, Files: []FileRef{},
+		Stdout: stdout, Stderr: stderr, ExecutionTime: time.Since(r.started).Seconds(),
+		Notes: []string{fmt.Sprintf(
+			"The code still runs (limit %s). Call python_wait with run_id %q for the rest, or with interrupt true to stop it and keep the state.", r.limit, r.id)},
+	}
+}
+
+// Wait gives the result of a run that was answered as running.
+func (m *Manager) Wait(ctx context.Context, ref Ref, req WaitRequest) (RunResult, error) {
+	s, err := m.find(ref, false)
+	if err != nil {
+		return RunResult{}, err
+	}
+	if s == nil {
+		return RunResult{}, ErrNoRun
+	}
+	defer s.use()()
+	s.mu.Lock()
+	r := s.run
+	s.mu.Unlock()
+	if r == nil || req.RunID != "" && !strings.EqualFold(req.RunID, r.id) {
+		return RunResult{}, ErrNoRun
+	}
+	if req.Interrupt {
+		r.interrupt(KindCancelled, "Interrupted by python_wait.")
+	}
+	within := min(max(req.Wait, 0), m.opts.AnswerWithin)
+	if req.Wait == 0 {
+		within = m.opts.AnswerWithin
+	}
+	return s.await(ctx, r, within, req.Progress)
+}
