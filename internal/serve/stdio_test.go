@@ -175,7 +175,13 @@ func TestProgressComesBeforeItsResultAndNeverAfter(t *testing.T) {
 		for range 3 {
 			p.expect(methodProgress, token)
 		}
-		p.expect(fmt.Sprintf(`"id":%d,`, i+1), `"done"`)
+		line := p.next()
+		if strings.Contains(line, methodProgress) && strings.Contains(line, token) {
+			line = p.next() // the late one was early enough
+		}
+		if want := fmt.Sprintf(`"id":%d,`, i+1); !strings.Contains(line, want) {
+			t.Fatalf("got %s\nwant %s", line, want)
+		}
 	}
 	for range 300 {
 		<-late
