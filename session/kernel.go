@@ -82,17 +82,9 @@ func (k *kernel) ready(ctx context.Context, base Base) error {
 	return nil
 }
 
-// watch keeps the lease and notices the kernel's end.
+// watch keeps the lease and notices the kernel's end; closing the kernel ends
+// the connection and so this too.
 func (k *kernel) watch(ctx context.Context) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-k.gone:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	if err := k.conn.KeepAlive(ctx, lease/3); err != nil {
 		k.markGone(err)
 	}

@@ -89,6 +89,9 @@ func NewManager(ctx context.Context, opts Options) *Manager {
 	return m
 }
 
+// Prepare begins to keep sandboxes ready (Options.Warm), in the background.
+func (m *Manager) Prepare() { m.pool.fill() }
+
 // spawn runs f on a goroutine that Close waits for.
 func (m *Manager) spawn(f func()) { m.work.Go(f) }
 

@@ -30,7 +30,7 @@ func (p *pool) take(ctx context.Context) *kernel {
 	if p.size == 0 {
 		return nil
 	}
-	defer p.Fill()
+	defer p.fill()
 	for {
 		k, wait := p.pop()
 		switch {
@@ -68,11 +68,11 @@ func (p *pool) pop() (*kernel, <-chan struct{}) {
 	return nil, p.filling
 }
 
-// Fill starts to fill the pool in the background when it is not full.
-func (p *pool) Fill() {
+// fill starts to fill the pool in the background when it is not full.
+func (p *pool) fill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped || p.filling != nil || len(p.ready) >= p.size {
+	if p.size == 0 || p.stopped || p.filling != nil || len(p.ready) >= p.size {
 		return
 	}
 	done := make(chan struct{})
@@ -99,7 +99,7 @@ func (p *pool) fillOne(done chan struct{}) {
 	case !keep:
 		p.discard(k)
 	default:
-		p.Fill()
+		p.fill()
 	}
 }
 
