@@ -1,0 +1,68 @@
+#!/bin/sh
+# A private Docker daemon for tests, when none answers.
+#
+#   eval "$(scripts/dockerd.sh start)"   prints "export DOCKER_HOST=..."
+#   scripts/dockerd.sh stop              stops the one that start made
+#
+# It has its own socket, data and network-less configuration below
+# ${BIOCAGE_DOCKERD_DIR:-/var/tmp/biocage-dockerd} and touches no other daemon.
+# With BIOCAGE_DOCKERD=private it starts even where another daemon answers.
+set -eu
+
+dir=${BIOCAGE_DOCKERD_DIR:-/var/tmp/biocage-dockerd}
+socket=$dir/docker.sock
+
+say() { echo "dockerd.sh: $*" >&2; }
+
+answers() { DOCKER_HOST=$1 timeout 10 docker version >/dev/null 2>&1; }
+
+start() {
+	if [ "${BIOCAGE_DOCKERD:-}" != private ]; then
+		host=${DOCKER_HOST:-unix:///var/run/docker.sock}
+		if answers "$host"; then
+			echo "export DOCKER_HOST=$host"
+			return
+		fi
+	fi
+	if answers "unix://$socket"; then
+		echo "export DOCKER_HOST=unix://$socket"
+		return
+	fi
+	[ "$(id -u)" = 0 ] || { say "starting a daemon needs root"; exit 1; }
+	command -v dockerd >/dev/null || { say "no dockerd; install it (apt-get install docker.io)"; exit 1; }
+	mkdir -p "$dir"
+	rm -f "$dir/pid"
+	# shellcheck disable=SC2086 # extra arguments are words
+	setsid dockerd -H "unix://$socket" --data-root "$dir/data" --exec-root "$dir/exec" \
+		--pidfile "$dir/pid" --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
+		${BIOCAGE_DOCKERD_ARGS:-} >"$dir/log" 2>&1 </dev/null &
+	i=0
+	until answers "unix://$socket"; do
+		i=$((i + 1))
+		if [ "$i" -gt 150 ]; then
+			say "the daemon did not come up; see $dir/log"
+			tail -n 5 "$dir/log" >&2
+			exit 1
+		fi
+		sleep 0.2
+	done
+	echo "export DOCKER_HOST=unix://$socket"
+}
+
+stop() {
+	[ -f "$dir/pid" ] || return 0
+	pid=$(cat "$dir/pid")
+	kill "$pid" 2>/dev/null || return 0
+	i=0
+	while kill -0 "$pid" 2>/dev/null; do
+		i=$((i + 1))
+		[ "$i" -le 100 ] || { say "the daemon $pid does not stop"; exit 1; }
+		sleep 0.2
+	done
+}
+
+case ${1:-} in
+start) start ;;
+stop) stop ;;
+*) say "usage: dockerd.sh start|stop"; exit 2 ;;
+esac
