@@ -1,0 +1,132 @@
+//go:build linux && (amd64 || arm64)
+
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+// Check's sandbox runs this very program, which leaves at once with probeExit.
+const (
+	probePath  = "/data/biocage-probe"
+	probeExit  = 42
+	probeLimit = 20 * time.Second
+)
+
+// checkCache remembers that the machine works; a failure is looked at again.
+type checkCache struct {
+	turn chan struct{} // one Check at a time
+	ok   bool          // guarded by turn
+}
+
+// Check implements sandbox.Engine: it runs a sandbox and sees it through.
+func (e *Engine) Check(ctx context.Context) error {
+	select {
+	case e.check.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("check gVisor: %w", context.Cause(ctx))
+	}
+	defer func() { <-e.check.turn }()
+	if e.check.ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	if err := e.probe(ctx); err != nil {
+		return fmt.Errorf("gVisor cannot run a sandbox here: %s: %w: %w", remedy(), sandbox.ErrUnavailable, err)
+	}
+	e.check.ok = true
+	return nil
+}
+
+func (e *Engine) probe(ctx context.Context) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(e.inst.dir, "probe")
+	for _, point := range mountPoints() {
+		if err := os.MkdirAll(filepath.Join(root, point), 0o755); err != nil {
+			return err
+		}
+	}
+	box, err := e.Create(ctx, sandbox.Spec{
+		Root: sandbox.Root{Dir: root}, Session: "check", Command: []string{probePath}, Agent: root,
+		Limits: sandbox.Limits{MemoryBytes: 256 << 20, CPUs: 1, PIDs: 64, DiskBytes: 1 << 20},
+		Mounts: []sandbox.Mount{{Host: exe, Sandbox: probePath}},
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-box.Done():
+	case <-ctx.Done():
+	}
+	ended := ctx.Err() == nil
+	closeErr := box.Close(context.WithoutCancel(ctx))
+	switch {
+	case !ended:
+		return errors.Join(fmt.Errorf("a sandbox started but did not run: %w", context.Cause(ctx)), closeErr)
+	case box.Exit().Code != probeExit:
+		return errors.Join(fmt.Errorf("a sandbox started but ended with %+v", box.Exit()), closeErr)
+	}
+	return closeErr
+}
+
+// remedy says what is most likely wrong, to be read after "cannot run here".
+func remedy() string {
+	exe, err := os.Stat("/proc/self/exe")
+	switch {
+	case !hasPidfd():
+		return "the kernel is too old; use Linux 5.10 or newer"
+	case os.Geteuid() == 0 && err == nil && exe.Mode().Perm()&0o005 != 0o005:
+		return "other users must be able to read and execute the program; run chmod o+rx on it"
+	case setting("/proc/sys/user/max_user_namespaces") == "0":
+		return "user namespaces are switched off; run sysctl user.max_user_namespaces=10000"
+	case os.Geteuid() != 0 && setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+		return "ordinary users may not make user namespaces; run sysctl kernel.unprivileged_userns_clone=1, or run biocage as root"
+	case os.Geteuid() != 0 && setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return "AppArmor keeps ordinary users from making user namespaces; allow biocage in a profile (userns,) or run sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+	case inContainer():
+		return "it seems to be inside a container; start that with --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined"
+	case os.Geteuid() == 0:
+		return "root lacks rights here (CAP_SYS_ADMIN, or a seccomp filter forbids namespaces)"
+	}
+	return "run biocage as root or use the docker engine"
+}
+
+func hasPidfd() bool {
+	fd, err := unix.PidfdOpen(os.Getpid(), unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
+func setting(path string) string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+func inContainer() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	return false
+}

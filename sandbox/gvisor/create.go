@@ -1,0 +1,254 @@
+//go:build linux && (amd64 || arm64)
+
+package gvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/specutils"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+// Create implements sandbox.Engine.
+func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	if err := e.accepts(spec); err != nil {
+		return nil, err
+	}
+	id, err := newIdentity()
+	if err != nil {
+		return nil, fmt.Errorf("choose the sandbox's users: %w: %w", sandbox.ErrUnavailable, err)
+	}
+	b, err := e.start(ctx, spec, id)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// accepts refuses what this engine cannot do before anything is made.
+func (e *Engine) accepts(spec sandbox.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	if spec.Network != sandbox.NetworkNone {
+		return fmt.Errorf("gVisor sandboxes have no outside network; set sandbox.network to none or use the docker engine: %w", sandbox.ErrUnsupported)
+	}
+	if spec.Root.Dir == "" {
+		return fmt.Errorf("gVisor needs a root file system in a directory, not an image; build one with biocage env build: %w", sandbox.ErrRootMissing)
+	}
+	return checkRoot(spec)
+}
+
+// start makes the sandbox in a goroutine of its own, because gVisor knows no
+// contexts; when ctx ends first, its processes are killed, which ends it.
+func (e *Engine) start(ctx context.Context, spec sandbox.Spec, id identity) (*box, error) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, fmt.Errorf("create a sandbox: %w", sandbox.ErrClosed)
+	}
+	e.making.Add(1)
+	e.mu.Unlock()
+
+	s := &starter{engine: e, id: randomName(sandboxPrefix)}
+	type result struct {
+		box *box
+		err error
+	}
+	made := make(chan result, 1)
+	go func() {
+		defer e.making.Done()
+		b, err := s.run(spec, id)
+		made <- result{b, err}
+	}()
+	select {
+	case r := <-made:
+		return r.box, r.err
+	case <-ctx.Done():
+	}
+	cause := context.Cause(ctx)
+	killErr := e.killParts(s.id)
+	r := <-made
+	if r.box != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
+		defer cancel()
+		killErr = errors.Join(killErr, r.box.Close(ctx))
+	}
+	return nil, errors.Join(fmt.Errorf("create a sandbox: %w", cause), killErr)
+}
+
+// killParts ends the host processes of one sandbox.
+func (e *Engine) killParts(id string) error {
+	pids, err := findParts(e.inst.state())
+	if err != nil {
+		return err
+	}
+	var mine []int
+	for _, pid := range pids {
+		if argvEndsIn(pid, id) {
+			mine = append(mine, pid)
+		}
+	}
+	return killAll(mine)
+}
+
+// A starter holds what a sandbox is made of until a box owns it.
+type starter struct {
+	engine *Engine
+	id     string
+
+	bundle *bundle
+	group  *cgroup
+	host   net.Conn
+	guest  *os.File
+	cont   *container.Container
+}
+
+func (s *starter) run(spec sandbox.Spec, id identity) (*box, error) {
+	b, err := s.make(spec, id)
+	if err == nil {
+		return b, nil
+	}
+	err = classifyError(err)
+	if left := s.undo(); left != nil {
+		err = errors.Join(err, left)
+	}
+	return nil, fmt.Errorf("create a sandbox: %w", err)
+}
+
+func (s *starter) make(spec sandbox.Spec, id identity) (*box, error) {
+	e := s.engine
+	s.bundle = &bundle{dir: e.inst.sandboxDir(s.id), spec: spec, id: id, worker: workerFor(spec, id)}
+	if err := s.bundle.write(); err != nil {
+		return nil, err
+	}
+	var err error
+	if e.tree != nil {
+		if s.group, err = e.tree.create(s.id, spec.Limits); err != nil {
+			return nil, err
+		}
+	}
+	if s.host, s.guest, err = newChannel(); err != nil {
+		return nil, err
+	}
+	if err := s.newContainer(); err != nil {
+		return nil, err
+	}
+	if err := s.confine(spec.Limits); err != nil {
+		return nil, err
+	}
+	b, err := newBox(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cont.Start(e.conf); err != nil {
+		b.pidfd.Close()
+		return nil, err
+	}
+	if !e.adopt(b) {
+		b.pidfd.Close()
+		return nil, sandbox.ErrClosed
+	}
+	b.watch()
+	return b, nil
+}
+
+// newContainer starts the sandbox's two host processes; no user code yet.
+func (s *starter) newContainer() error {
+	spec, err := specutils.ReadSpec(s.bundle.dir, s.engine.conf)
+	if err != nil {
+		return err
+	}
+	restore, err := stdio.hide()
+	if err != nil {
+		return err
+	}
+	cont, err := container.New(s.engine.conf, container.Args{
+		ID: s.id, Spec: spec, BundleDir: s.bundle.dir,
+		Attached:  true, // the kernel ends both when this process ends
+		PassFiles: map[int]*os.File{guestChannel: s.guest},
+	})
+	s.cont = cont
+	return errors.Join(err, restore(), s.guest.Close())
+}
+
+// confine puts the host processes under their limits.
+func (s *starter) confine(limits sandbox.Limits) error {
+	sentry, gofer := s.cont.Sandbox.Getpid(), s.cont.GoferPid.Load()
+	if s.group != nil {
+		return s.group.add(sentry, gofer)
+	}
+	return pinCPUs(sentry, s.bundle.wholeCPUs())
+}
+
+// undo removes what a failed start left. gVisor has killed its own processes.
+func (s *starter) undo() error {
+	var errs []error
+	if s.cont != nil {
+		errs = append(errs, s.cont.Destroy())
+	}
+	if s.host != nil {
+		errs = append(errs, s.host.Close())
+		_ = s.guest.Close() // closed already, but for a start that failed early
+	}
+	if s.group != nil {
+		errs = append(errs, s.group.remove())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.bundle.dir))...)
+}
+
+// adopt makes the engine own a box, unless the engine was closed meanwhile.
+func (e *Engine) adopt(b *box) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.boxes[b.id] = b
+	return true
+}
+
+func (e *Engine) forget(b *box) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.boxes, b.id)
+}
+
+// workerFor: a worker of its own needs a host id of its own wherever it
+// touches host files; with one id to give, only a sandbox without host files
+// can have one.
+func workerFor(spec sandbox.Spec, id identity) uint32 {
+	if id.pair || len(spec.Mounts) == 0 {
+		return guestWorker
+	}
+	return guestRoot
+}
+
+// classifyError gives gVisor's error, which is mostly text, a class.
+func classifyError(err error) error {
+	switch {
+	case isExhausted(err):
+		return fmt.Errorf("%w: %w", sandbox.ErrExhausted, err)
+	case errors.Is(err, sandbox.ErrClosed), errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+}
+
+func isExhausted(err error) bool {
+	for _, errno := range []unix.Errno{unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN, unix.EDQUOT} {
+		if errors.Is(err, errno) || strings.Contains(err.Error(), errno.Error()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+//go:build linux && (amd64 || arm64)
+
+package gvisor
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+// testRootfs is a root file system with python3, or the reason to skip.
+func testRootfs(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("BIOCAGE_TEST_ROOTFS")
+	if dir == "" {
+		skip(t, "BIOCAGE_TEST_ROOTFS names no root file system with python3")
+	}
+	return dir
+}
+
+func skip(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+}
+
+func testEngine(t testing.TB, change func(*Options)) *Engine {
+	t.Helper()
+	run, err := os.MkdirTemp("/tmp", "bcg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(run) })
+	if err := os.Chmod(run, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{RunDir: filepath.Join(run, "r")}
+	if os.Getenv("BIOCAGE_TEST_DEBUG") != "" {
+		opts.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	if change != nil {
+		change(&opts)
+	}
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error("close the engine:", err)
+		}
+	})
+	if err := e.Check(t.Context()); err != nil {
+		skip(t, err.Error())
+	}
+	return e
+}
+
+func testSpec(t testing.TB) sandbox.Spec {
+	t.Helper()
+	agent, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sandbox.Spec{
+		Root: sandbox.Root{Dir: testRootfs(t)}, Session: "test", Agent: agent,
+		Command: []string{"/usr/bin/python3", "-I", sandbox.AgentDir + "/echo.py"},
+		Env:     []string{"PATH=/usr/bin:/bin", "HOME=/work"},
+		Limits:  sandbox.Limits{MemoryBytes: 512 << 20, CPUs: 2, PIDs: 64, DiskBytes: 32 << 20},
+	}
+}
+
+// talker evaluates expressions in a sandbox.
+type talker struct {
+	t   testing.TB
+	box sandbox.Sandbox
+	in  *bufio.Reader
+}
+
+func start(t testing.TB, e *Engine, spec sandbox.Spec) *talker {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	box, err := e.Create(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Close(context.WithoutCancel(ctx)); err != nil {
+			t.Error("close the sandbox:", err)
+		}
+	})
+	k := &talker{t: t, box: box, in: bufio.NewReader(box.Stream())}
+	if hello := k.line(); !strings.HasPrefix(hello, "ready ") {
+		t.Fatalf("the agent said %q first", hello)
+	}
+	return k
+}
+
+func (k *talker) line() string {
+	k.t.Helper()
+	line, err := k.in.ReadString('\n')
+	if err != nil {
+		k.t.Fatalf("the agent is silent: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+func (k *talker) eval(format string, args ...any) string {
+	k.t.Helper()
+	if _, err := fmt.Fprintf(k.box.Stream(), format+"\n", args...); err != nil {
+		k.t.Fatal(err)
+	}
+	return k.line()
+}
+
+func TestSandboxAnswers(t *testing.T) {
+	k := start(t, testEngine(t, nil), testSpec(t))
+	for _, c := range []struct{ code, want string }{
+		{"1+1", "2"},
+		{"os.getuid()", "1000"},
+		{"os.getpid()", "1"},
+		{"os.getcwd()", "'/work'"},
+		{"os.uname().nodename", "'biocage'"},
+		{"open('/work/x','w').write('x')", "1"},
+		{"open('/etc/x','w')", "PermissionError: [Errno 13] Permission denied: '/etc/x'"},
+		{"open('/data/x','w')", "PermissionError: [Errno 13] Permission denied: '/data/x'"},
+	} {
+		if got := k.eval("%s", c.code); got != c.want {
+			t.Errorf("%s = %s, want %s", c.code, got, c.want)
+		}
+	}
+}

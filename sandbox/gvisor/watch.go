@@ -1,0 +1,148 @@
+//go:build linux && (amd64 || arm64)
+
+package gvisor
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+// guardInterval is how often a sandbox's memory is looked at. In this time a
+// sandbox can touch some hundred MiB.
+const guardInterval = 200 * time.Millisecond
+
+// watch starts the box's two goroutines; both end when the sentry ends.
+func (b *box) watch() {
+	ended, unguarded := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(unguarded)
+		b.guard(ended)
+	}()
+	go func() {
+		b.await()
+		close(ended)
+		<-unguarded
+		b.finish()
+	}()
+}
+
+// await blocks until the sentry has ended, in Go's poller and not in a thread.
+func (b *box) await() {
+	raw, err := b.pidfd.SyscallConn()
+	if err == nil {
+		err = raw.Read(func(fd uintptr) bool {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return err == nil && n > 0
+		})
+	}
+	if err != nil {
+		b.engine.log.Error("cannot wait for a sandbox", "sandbox", b.id, "error", err)
+	}
+}
+
+// finish tells how the sandbox ended, then removes what it was made of.
+func (b *box) finish() {
+	closing := b.closing.Load()
+	b.exit = b.readExit(closing)
+	close(b.done)
+	b.goneErr = b.remove()
+	if b.goneErr != nil {
+		b.engine.log.Error("a sandbox left something behind", "sandbox", b.id, "error", b.goneErr)
+	}
+	b.engine.forget(b)
+	close(b.gone)
+}
+
+func (b *box) readExit(closing bool) sandbox.Exit {
+	exit := sandbox.Exit{Code: -1, Closed: closing}
+	// The sentry has ended: this only collects its status.
+	status, err := b.kernel.Wait(b.id)
+	switch {
+	case err != nil:
+		exit.Reason = "its end could not be read: " + err.Error()
+	case status.Signaled():
+		exit.Code = 128 + int(status.Signal())
+	default:
+		exit.Code = status.ExitStatus()
+	}
+	if b.overdose.Load() || !closing && b.oomKills() > 0 {
+		exit.OOMKilled = true
+		exit.Reason = "it used more memory than its limit"
+	}
+	if exit.Reason == "" && !closing && exit.Code > 128 {
+		exit.Reason = fmt.Sprintf("it was killed by signal %d", exit.Code-128)
+	}
+	return exit
+}
+
+func (b *box) oomKills() int64 {
+	if b.group == nil {
+		return 0
+	}
+	kills, err := b.group.oomKills()
+	if err != nil {
+		return 0
+	}
+	return kills
+}
+
+func (b *box) remove() error {
+	errs := []error{b.cont.Destroy(), b.closeStream(), b.pidfd.Close()}
+	if b.group != nil {
+		errs = append(errs, b.group.remove())
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.bundle.dir))...)
+}
+
+// closeStream: its user may have closed it before.
+func (b *box) closeStream() error {
+	if err := b.stream.Close(); err != nil && !errors.Is(err, os.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// guard ends the sandbox when its memory is beyond the limit. With a control
+// group the kernel holds the limit; but it may have killed only one of the
+// host processes, and a sandbox that lost one is not worth keeping.
+func (b *box) guard(ended <-chan struct{}) {
+	ticker := time.NewTicker(guardInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ticker.C:
+		}
+		if b.group != nil {
+			if b.oomKills() > 0 {
+				b.killForMemory()
+				return
+			}
+			continue
+		}
+		usage, err := b.kernel.Usage(false)
+		if err != nil {
+			continue // it ends just now, or is busy starting; the next look tells
+		}
+		b.usage.Store(int64(usage.Total))
+		if int64(usage.Total) > b.bundle.spec.Limits.MemoryBytes+kernelBytes {
+			b.killForMemory()
+			return
+		}
+	}
+}
+
+func (b *box) killForMemory() {
+	b.overdose.Store(true)
+	if err := b.kill(); err != nil {
+		b.engine.log.Error("cannot end a sandbox that used too much memory", "sandbox", b.id, "error", err)
+	}
+}
