@@ -1,0 +1,139 @@
+"""What a cell shows besides text: images and the other forms that objects offer."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from biocage_agent import figures, hooks
+
+Show = Callable[[str, bytes], None]
+
+_MAX_OBJECTS = 20
+_MAX_BYTES = 8 << 20
+_MAX_SIDE = 4096
+_IMAGES = (("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"))
+_TEXTS = (
+    ("text/markdown", "_repr_markdown_"),
+    ("text/latex", "_repr_latex_"),
+    ("image/svg+xml", "_repr_svg_"),
+    ("text/html", "_repr_html_"),
+)
+
+
+def _no_input(prompt: object = "") -> NoReturn:  # noqa: ARG001 - the built-in's form
+    raise EOFError("input() cannot work here: nobody can type an answer; put the value into the code")
+
+
+class Shown:
+    """The objects that the running cell has shown."""
+
+    def __init__(self) -> None:
+        """No cell runs yet."""
+        self._send: Show | None = None
+        self._count = 0
+        self.dropped = 0
+
+    def begin(self, send: Show) -> None:
+        """A cell begins; send(mime, data) shows an object."""
+        self._send = send
+        self._count = 0
+        self.dropped = 0
+
+    @property
+    def full(self) -> bool:
+        """Tell whether one more object would be left out."""
+        return self._count >= _MAX_OBJECTS
+
+    def add(self, mime: str, data: bytes | str) -> bool:
+        """Show data; tells whether it was within the bounds."""
+        raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+        if self._send is None or self.full or len(raw) > _MAX_BYTES:
+            self.dropped += 1
+            return False
+        self._count += 1
+        self._send(mime, raw)
+        return True
+
+    def display(self, *objects: object, **_options: object) -> None:
+        """The built-in display(): an image where there is one, else text."""
+        for item in objects:
+            if not self.rich(item):
+                self.add("text/plain", item if isinstance(item, str) else repr(item))
+
+    def rich(self, item: Any) -> bool:
+        """Show the forms that say more than the text of item; tells whether there were any."""
+        if isinstance(item, type):
+            return False
+        if figures.is_figure(item):
+            figures.show_figure(item, self)
+            return True
+        png = _pillow_png(item)
+        if png is not None:
+            return self.add("image/png", png)
+        bundle = _bundle(item)
+        for mime, method in _IMAGES:
+            data = bundle.get(mime) or _form(item, method)
+            if isinstance(data, (bytes, bytearray)) and data:
+                return self.add(mime, bytes(data))
+        if type(item).__repr__ is not object.__repr__:
+            return False
+        for mime, method in _TEXTS:
+            data = bundle.get(mime) or _form(item, method)
+            if isinstance(data, str) and data:
+                return self.add(mime, data)
+        return False
+
+
+def _form(item: Any, method: str) -> Any:
+    """One of the forms that notebooks ask objects for, without its metadata."""
+    if not callable(getattr(type(item), method, None)):
+        return None
+    data = getattr(item, method)()
+    return data[0] if isinstance(data, tuple) and data else data
+
+
+def _bundle(item: Any) -> dict[str, Any]:
+    if not callable(getattr(type(item), "_repr_mimebundle_", None)):
+        return {}
+    data = item._repr_mimebundle_(include=None, exclude=None)  # noqa: SLF001 - the notebooks' protocol
+    if isinstance(data, tuple) and data:
+        data = data[0]
+    return data if isinstance(data, dict) else {}
+
+
+def _pillow_png(item: Any) -> bytes | None:
+    """A Pillow image as PNG, scaled down when it is huge."""
+    module = sys.modules.get("PIL.Image")
+    image_class = getattr(module, "Image", None)
+    if not isinstance(image_class, type) or not isinstance(item, image_class):
+        return None
+    image: Any = item
+    if max(image.size) > _MAX_SIDE:
+        image = image.copy()
+        image.thumbnail((_MAX_SIDE, _MAX_SIDE))
+    if image.mode not in ("1", "L", "LA", "I", "P", "RGB", "RGBA"):
+        image = image.convert("RGB")
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+SHOWN = Shown()
+
+
+def _patch_pillow(module: Any) -> None:
+    def show(self: Any, title: object = None) -> None:  # noqa: ARG001 - the library's form
+        SHOWN.rich(self)
+
+    module.Image.show = show
+
+
+def install() -> None:
+    """Make display() and input() what they have to be here."""
+    builtins.input = _no_input
+    hooks.on_import("PIL.Image", _patch_pillow)
+    figures.install(SHOWN)

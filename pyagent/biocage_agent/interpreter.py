@@ -1,0 +1,293 @@
+"""The worker's life seen from the supervisor: fork, watch, drain, bury, fork again."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Protocol
+
+from biocage_agent import processes, system
+from biocage_agent.channel import ChannelClosed
+from biocage_agent.frames import Frame, FrameError, Header
+from biocage_agent.loop import Loop
+from biocage_agent.spawner import Spawner, Worker
+from biocage_agent.zygote import WorkerSetup
+
+_READ = 1 << 18
+_FORK_SECONDS = 20.0
+_LOAD_SECONDS = 300.0
+_GONE_SECONDS = 0.25
+_MOST_FAILURES = 4
+_ZYGOTE_PAUSE = 0.5
+
+
+class Listener(Protocol):
+    """Who hears about the worker."""
+
+    def on_ready(self) -> None:
+        """A worker waits for work."""
+
+    def on_unable(self, reason: str) -> None:
+        """No worker can be made."""
+
+    def on_output(self, name: str, data: bytes) -> None:
+        """Bytes from a standard stream."""
+
+    def on_frame(self, frame: Frame) -> None:
+        """A message; may raise FrameError."""
+
+    def on_worker_end(self, cause: str) -> None:
+        """The worker has ended or must end."""
+
+    def kill_worker(self, cause: str) -> None:
+        """Kill the worker, then hear of its end."""
+
+
+class Interpreter:
+    """At most one worker at a time, and the zygote that makes them."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        loop: Loop,
+        reaper: processes.Reaper,
+        setup: WorkerSetup,
+        preload: tuple[str, ...],
+    ) -> None:
+        """Nothing is forked before start()."""
+        self._listener = listener
+        self._loop = loop
+        self._reaper = reaper
+        self._spawner = Spawner(reaper, setup, preload)
+        self._worker: Worker | None = None
+        self._zygote_fd = -1
+        self._zygote_started = 0.0
+        self._failures = 0
+        self._paused = False
+        self.pid = 0
+        self.ready = False
+
+    @property
+    def failed(self) -> list[str]:
+        """Modules that could not be loaded ahead."""
+        return self._spawner.failed
+
+    @property
+    def zygote_pid(self) -> int:
+        """The zygote, or 0."""
+        return self._spawner.pid
+
+    def start(self) -> None:
+        """Start the zygote and ask for the first worker."""
+        self._start_zygote()
+        self.ensure()
+
+    def _start_zygote(self) -> None:
+        self._zygote_started = time.monotonic()
+        self._zygote_fd = self._spawner.start()
+        self._loop.watch(self._zygote_fd, self._on_zygote)
+
+    def ensure(self) -> None:
+        """Make a worker unless there is one or one is on its way."""
+        if self._worker is not None:
+            return
+        if not self._spawner.alive:
+            self._restart_zygote()
+            return
+        self._worker = self._spawner.request()
+        seconds = _FORK_SECONDS if self._spawner.loaded else _LOAD_SECONDS
+        self._loop.at("spawn", time.monotonic() + seconds, lambda: self._fail("it did not start in time"))
+
+    def send(self, header: Header, body: bytes = b"") -> None:
+        """Give the worker a message."""
+        if self._worker is None:
+            return
+        self._worker.stream.send(header, body)
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._worker is None:
+            return
+        stream = self._worker.stream
+        try:
+            stream.flush()
+        except ChannelClosed:
+            return
+        self._loop.want_write(stream.write_fd, stream.backlog > 0, self._flush)
+
+    def pause(self, paused: bool) -> None:  # noqa: FBT001 - a state, not a mode
+        """Stop or go on reading the worker's messages."""
+        self._paused = paused
+        if self._worker is None or not self.pid:
+            return
+        if paused:
+            self._loop.unwatch(self._worker.stream.read_fd)
+        else:
+            self._loop.watch(self._worker.stream.read_fd, self._on_message)
+
+    # The zygote
+
+    def _on_zygote(self) -> None:
+        try:
+            pids = self._spawner.answers()
+        except EOFError:
+            self._loop.unwatch(self._zygote_fd)
+            self._zygote_fd = -1
+            self.on_children()
+            return
+        for pid in pids:
+            if pid <= 0:
+                self._fail(f"fork: {os.strerror(-pid)}")
+            else:
+                self._adopt(pid)
+
+    def _adopt(self, pid: int) -> None:
+        worker = self._worker
+        if worker is None or self.pid:
+            os.kill(pid, 9)
+            return
+        self.pid = pid
+        self._reaper.watch(pid)
+        if not self._paused:
+            self._loop.watch(worker.stream.read_fd, self._on_message)
+        self._loop.watch(worker.stdout, lambda: self._read(worker.stdout, "stdout"))
+        self._loop.watch(worker.stderr, lambda: self._read(worker.stderr, "stderr"))
+        self.send({"type": "go"})
+
+    def _restart_zygote(self) -> None:
+        """Start it again, not faster than it can be killed."""
+        if self._zygote_fd >= 0:
+            self._loop.unwatch(self._zygote_fd)
+            self._zygote_fd = -1
+        if self._spawner.pid:
+            self._spawner.stop()
+        when = self._zygote_started + _ZYGOTE_PAUSE
+        if time.monotonic() < when:
+            self._loop.at("zygote", when, self._revive)
+        else:
+            self._revive()
+
+    def _revive(self) -> None:
+        if self._spawner.alive:
+            return
+        self._start_zygote()
+        self.ensure()
+
+    # The worker
+
+    def on_children(self) -> None:
+        """Look whether worker or zygote have ended."""
+        if self.pid and self._reaper.status(self.pid) is not None:
+            if self.ready:
+                self._listener.on_worker_end("self")
+            else:
+                self._fail("it ended at once")
+        if self._spawner.pid and not self._spawner.alive:
+            if self._worker is not None and not self.pid:
+                self._drop_worker()
+            self._restart_zygote()
+
+    def _fail(self, reason: str) -> None:
+        """A worker could not be made; try again a few times."""
+        self._failures += 1
+        self.kill()
+        self._drop_worker()
+        if self._failures < _MOST_FAILURES:
+            self.ensure()
+        else:
+            self._failures = 0
+            self._listener.on_unable(reason)
+
+    def _on_message(self) -> None:
+        worker = self._worker
+        if worker is None:
+            return
+        try:
+            for frame in worker.stream.receive():
+                if not self.ready and frame.header["type"] == "ready":
+                    self.ready = True
+                    self._failures = 0
+                    self._loop.cancel("spawn")
+                    self._listener.on_ready()
+                else:
+                    self._listener.on_frame(frame)
+        except ChannelClosed:
+            self._loop.unwatch(worker.stream.read_fd)
+            self._loop.at("gone", time.monotonic() + _GONE_SECONDS, self._on_gone)
+        except FrameError:
+            self._listener.kill_worker("protocol")
+
+    def _on_gone(self) -> None:
+        """The worker closed its socket but did not end."""
+        self._listener.kill_worker("protocol")
+
+    def _read(self, descriptor: int, name: str) -> None:
+        try:
+            data = os.read(descriptor, _READ)
+        except BlockingIOError:
+            return
+        if data:
+            self._listener.on_output(name, data)
+        else:
+            self._loop.unwatch(descriptor)
+
+    def drain(self) -> None:
+        """Take what the pipes hold now, and not what is written from now on."""
+        if self._worker is None:
+            return
+        for descriptor, name in ((self._worker.stdout, "stdout"), (self._worker.stderr, "stderr")):
+            left = system.unread_bytes(descriptor)
+            while left > 0:
+                try:
+                    data = os.read(descriptor, min(left, _READ))
+                except BlockingIOError:
+                    break
+                if not data:
+                    break
+                left -= len(data)
+                self._listener.on_output(name, data)
+
+    def kill(self) -> None:
+        """Kill the worker and everything else that is not the zygote."""
+        if not processes.kill_others(self._reaper, (self.zygote_pid,)):
+            processes.kill_everything(self._reaper)
+
+    def wind_up(self) -> int:
+        """Read what a dead worker left, end its processes, close; its wait status."""
+        status = self._reaper.status(self.pid) if self.pid else None
+        if self._worker is not None and self.ready:
+            self._last_messages(self._worker)
+        self.kill()
+        self.drain()
+        self._drop_worker()
+        return 9 if status is None else status
+
+    def _last_messages(self, worker: Worker) -> None:
+        """A reply that was sent before the end counts."""
+        try:
+            while True:
+                before = worker.stream.unread()
+                if not before:
+                    return
+                for frame in worker.stream.receive():
+                    self._listener.on_frame(frame)
+        except (ChannelClosed, FrameError):
+            return
+
+    def _drop_worker(self) -> None:
+        for name in ("spawn", "gone"):
+            self._loop.cancel(name)
+        worker = self._worker
+        self._worker = None
+        self.ready = False
+        if self.pid:
+            self._reaper.forget(self.pid)
+        elif worker is not None:
+            self._spawner.abandon()
+        self.pid = 0
+        if worker is None:
+            return
+        self._loop.want_write(worker.stream.write_fd, False, self._flush)  # noqa: FBT003
+        for descriptor in (worker.stream.read_fd, worker.stdout, worker.stderr):
+            self._loop.unwatch(descriptor)
+        worker.close()

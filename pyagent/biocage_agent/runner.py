@@ -1,0 +1,211 @@
+"""Runs one cell after the other and tells each one's outcome."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import linecache
+import os
+import signal
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from biocage_agent import display, figures, hints, source, tracebacks
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from biocage_agent.frames import Frame, Header
+    from biocage_agent.limits import Ceiling
+    from biocage_agent.streams import Streams
+    from biocage_agent.zygote import WorkerSetup
+
+Send = Callable[["Header", bytes], None]
+
+_SIGINT = frozenset({signal.SIGINT})
+_CHUNK = 512 << 10
+_MAX_SOURCE = 16 << 20
+_CO_COROUTINE = inspect.CO_COROUTINE
+
+
+class Outcome:
+    """What became of a cell."""
+
+    def __init__(self) -> None:
+        """Nothing has gone wrong, no value yet."""
+        self.error: Header | None = None
+        self.texts: dict[str, str] = {}
+
+
+class Runner:
+    """The user's namespace and everything that outlasts a cell."""
+
+    def __init__(self, module: ModuleType, streams: Streams, setup: WorkerSetup, ceiling: Ceiling) -> None:
+        """Take over `__main__`."""
+        self.namespace = module.__dict__
+        self.shown = display.SHOWN
+        self._streams = streams
+        self._setup = setup
+        self._ceiling = ceiling
+        self._loop: AbstractEventLoop | None = None
+        self._sources: OrderedDict[str, int] = OrderedDict()
+        self._hinter = hints.Hinter(self.namespace, setup)
+        self._counter = 0
+
+    def run(self, send: Send, frame: Frame) -> None:
+        """Run one cell and send its reply."""
+        nonce = frame.header["nonce"]
+        most = frame.header["max_output"]
+
+        def show(mime: str, data: bytes) -> None:
+            for offset in range(0, max(len(data), 1), _CHUNK):
+                chunk = data[offset : offset + _CHUNK]
+                last = offset + _CHUNK >= len(data)
+                send({"type": "display", "nonce": nonce, "mime": mime, "last": last}, chunk)
+
+        self.shown.begin(show)
+        self._prepare()
+        outcome = self._guarded(frame)
+        self._streams.flush()
+        self._reply(send, nonce, most, frame.header["spool_bytes"], outcome)
+
+    def _prepare(self) -> None:
+        """Put right what earlier cells may have left behind."""
+        self._streams.mend()
+        self._ceiling.before_cell()
+        self.namespace.pop("__warningregistry__", None)
+        for place, finder in sys.path_importer_cache.items():
+            if finder is not None and not place.startswith((sys.prefix, sys.base_prefix)):
+                finder.invalidate_caches()
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        while signal.sigtimedwait(_SIGINT, 0) is not None:
+            pass
+
+    def _guarded(self, frame: Frame) -> Outcome:
+        """Run with SIGINT let in for exactly this time."""
+        outcome = Outcome()
+        self._counter = frame.header["number"] or self._counter + 1
+        name = f"<cell {self._counter}>"
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGINT)
+            self._execute(source.normalise(source.decode(frame.body)), name, outcome)
+        except SystemExit as error:
+            self._on_exit(error, outcome)
+        except BaseException as error:  # noqa: BLE001 - whatever user code raises is told
+            self._on_error(error, name, outcome)
+        while True:
+            try:
+                signal.pthread_sigmask(signal.SIG_BLOCK, _SIGINT)
+            except BaseException:  # noqa: BLE001, S112 - an interrupt in the very last moment comes too late
+                continue
+            return outcome
+
+    def _execute(self, text: str, name: str, outcome: Outcome) -> None:
+        self._register(name, text)
+        cell = source.parse(text, name)
+        if cell.text is not text:
+            self._register(name, cell.text)
+        if cell.body is not None:
+            self._run_code(cell.body)
+        if cell.last is not None:
+            value = self._run_code(cell.last)
+            if value is not None:
+                self.shown.rich(value)
+                outcome.texts["result"] = repr(value)
+                del value
+        self._draw_open_figures(name, outcome)
+
+    def _draw_open_figures(self, name: str, outcome: Outcome) -> None:
+        errors = figures.show_open(self.shown)
+        if errors:
+            self._on_error(errors[0], name, outcome)
+
+    def _run_code(self, code: CodeType) -> Any:
+        result = eval(code, self.namespace)  # noqa: S307 - this is what the sandbox is for
+        if code.co_flags & _CO_COROUTINE:
+            return self._await(result)
+        return result
+
+    def _await(self, coroutine: Any) -> Any:
+        """Run a cell that awaits at its top level, always on the same loop."""
+        import asyncio  # noqa: PLC0415 - most cells never need it
+
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        task = self._loop.create_task(coroutine)
+        try:
+            return self._loop.run_until_complete(task)
+        except KeyboardInterrupt:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                self._loop.run_until_complete(task)
+            raise
+
+    def _register(self, name: str, text: str) -> None:
+        """Let tracebacks and inspect.getsource find the lines, now and later."""
+        lines = text.splitlines(keepends=True)
+        linecache.cache[name] = (len(text), None, lines, name)
+        self._sources.pop(name, None)
+        self._sources[name] = len(text)
+        while sum(self._sources.values()) > _MAX_SOURCE and len(self._sources) > 1:
+            old, _ = self._sources.popitem(last=False)
+            linecache.cache.pop(old, None)
+
+    def _on_exit(self, error: SystemExit, outcome: Outcome) -> None:
+        code = error.code
+        if code is None or (type(code) is int and code == 0):
+            return
+        number = code & 0xFF if type(code) is int else 1
+        message = f"sys.exit({code})" if type(code) is int else tracebacks.message_of(error)
+        outcome.texts.pop("result", None)
+        outcome.texts["message"] = message
+        outcome.error = {"ename": "SystemExit", "line": 0, "hint": "", "exit_code": number}
+
+    def _on_error(self, error: BaseException, name: str, outcome: Outcome) -> None:
+        if isinstance(error, MemoryError):
+            self._ceiling.give_room()
+        told = tracebacks.describe(error, name)
+        outcome.texts.pop("result", None)
+        outcome.texts["traceback"] = told.text
+        outcome.texts["message"] = told.message
+        outcome.error = {"ename": told.name, "line": told.line, "hint": self._hinter.hint(error, told.line)}
+
+    def _reply(self, send: Send, nonce: str, most: int, spool: int, outcome: Outcome) -> None:
+        parts: list[list[Any]] = []
+        body: list[bytes] = []
+        cut: list[str] = []
+        for name, text in outcome.texts.items():
+            data = text.encode("utf-8", "replace")
+            if len(data) > most:
+                cut.append(name)
+                if name == "result":
+                    for offset in range(0, min(len(data), spool), _CHUNK):
+                        send({"type": "spool", "nonce": nonce}, data[offset : min(offset + _CHUNK, spool)])
+                data = cut_middle(data, most)
+            parts.append([name, len(data)])
+            body.append(data)
+        header: Header = {
+            "type": "reply",
+            "nonce": nonce,
+            "status": "ok" if outcome.error is None else "error",
+            "parts": parts,
+            "truncated": cut,
+            "dropped": self.shown.dropped,
+        }
+        if outcome.error is not None:
+            header["error"] = outcome.error
+        send(header, b"".join(body))
+
+
+def cut_middle(data: bytes, most: int) -> bytes:
+    """Head and tail of a text with a mark between them, `most` bytes in all, no character split."""
+    mark = f"\n… {len(data) - most} bytes left out …\n".encode()
+    half = max(0, (most - len(mark)) // 2)
+    head = data[:half].decode("utf-8", "ignore").encode("utf-8")
+    tail = data[len(data) - half :].decode("utf-8", "ignore").encode("utf-8")
+    return head + mark + tail

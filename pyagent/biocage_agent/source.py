@@ -1,0 +1,95 @@
+"""From the text of a cell to code objects.
+
+The text is forgiven what people paste: line ends of other systems, a byte
+order mark, common indentation, a Markdown fence, notebook magics. Whatever
+Python itself understands is never touched.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from types import CodeType
+from typing import NamedTuple
+
+from biocage_agent import magics
+
+_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FENCE = re.compile(r"\A\s*(?:```|~~~)[^\n`]*\n(.*?)\n?[ \t]*(?:```|~~~)\s*\Z", re.DOTALL)
+
+
+class Cell(NamedTuple):
+    """A compiled cell: what runs, and the expression whose value is shown."""
+
+    text: str
+    body: CodeType | None
+    last: CodeType | None
+
+
+def decode(data: bytes) -> str:
+    """The text of the code; bytes that are not UTF-8 are shown as such."""
+    return data.decode("utf-8", "replace")
+
+
+def normalise(text: str) -> str:
+    """Drop byte order marks and carriage returns at line ends; unwrap a fence."""
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    if text.lstrip()[:3] in ("```", "~~~"):
+        fenced = _FENCE.match(text)
+        if fenced is not None:
+            lines_before = text[: fenced.start(1)].count("\n")
+            text = "\n" * lines_before + fenced.group(1)
+    return text
+
+
+def parse(text: str, name: str) -> Cell:
+    """Compile a cell; a SyntaxError is about the text as it was given."""
+    try:
+        return _compile(text, name)
+    except SyntaxError as error:
+        first = error
+    dedented = _dedented(text)
+    for attempt, shown in (
+        (dedented, dedented),
+        (magics.translate(text), text),
+        (magics.translate(dedented), dedented),
+    ):
+        if attempt is None or attempt == text:
+            continue
+        try:
+            return _compile(attempt, name)._replace(text=shown)
+        except SyntaxError:
+            continue
+    raise first
+
+
+def _dedented(text: str) -> str:
+    return textwrap.dedent(text) if text[:1].isspace() else text
+
+
+def _compile(text: str, name: str) -> Cell:
+    try:
+        tree = compile(text, name, "exec", _FLAGS | ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (RecursionError, MemoryError):
+        # Too deep for a syntax tree in Python objects; the compiler alone may manage.
+        return Cell(text, compile(text, name, "exec", _FLAGS, dont_inherit=True), None)
+    last: CodeType | None = None
+    if tree.body and isinstance(tree.body[-1], ast.Expr) and not _is_silenced(text, tree.body[-1]):
+        expression = tree.body.pop()
+        assert isinstance(expression, ast.Expr)  # noqa: S101 - for the type checker
+        wrapped = ast.Expression(expression.value)
+        last = compile(wrapped, name, "eval", _FLAGS, dont_inherit=True)
+    body = compile(tree, name, "exec", _FLAGS, dont_inherit=True) if tree.body else None
+    return Cell(text, body, last)
+
+
+def _is_silenced(text: str, node: ast.Expr) -> bool:
+    """Tell whether a semicolon follows the last expression."""
+    if ";" not in text or node.end_lineno is None or node.end_col_offset is None:
+        return False
+    lines = text.split("\n")[node.end_lineno - 1 :]
+    rest = lines[0].encode("utf-8", "surrogatepass")[node.end_col_offset :]
+    return rest.lstrip().startswith(b";")

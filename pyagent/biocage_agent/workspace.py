@@ -1,0 +1,203 @@
+"""The workspace over cells: what changed in it, and how to empty it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import time
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+_MOST_ENTRIES = 4000
+_MOST_SECONDS = 0.1
+_MOST_TOLD = 50
+_MOST_TOLD_BYTES = 24_000
+_SKIP = frozenset({"__pycache__", "node_modules"})
+_STEP = 500
+_KEPT_SPOOLS = 8
+
+
+class Actor(Protocol):
+    """Who touches the files."""
+
+    def assumed(self) -> AbstractContextManager[None]:
+        """Be that user within the block."""
+
+
+class Changes:
+    """Compares the regular files of the workspace with what they were before.
+
+    Hidden names and caches are left out. The scan is bounded; in a workspace
+    above the bound only what was seen is told.
+    """
+
+    def __init__(self, root: str, actor: Actor) -> None:
+        """Nothing is known before baseline()."""
+        self._root = root
+        self._actor = actor
+        self._known: dict[str, tuple[int, int, int]] = {}
+
+    def baseline(self) -> None:
+        """Take what is there now as unchanged."""
+        self._known = self._scan()
+
+    def note(self, path: str) -> None:
+        """The host wrote this file itself."""
+        if not path.startswith(self._root + "/"):
+            return
+        try:
+            info = os.stat(path, follow_symlinks=False)
+        except OSError:
+            return
+        self._known[path] = (info.st_mtime_ns, info.st_size, info.st_ino)
+
+    def changed(self) -> tuple[list[dict[str, Any]], int]:
+        """What was made or changed since last asked, and how many more."""
+        before, self._known = self._known, self._scan()
+        told: list[dict[str, Any]] = []
+        more = size = 0
+        for path, facts in sorted(self._known.items()):
+            if before.get(path) == facts:
+                continue
+            shown = os.fsencode(path[len(self._root) + 1 :]).decode("utf-8", "replace")
+            entry = {"path": shown, "size": facts[1], "mtime_ns": facts[0]}
+            size += len(json.dumps(entry))
+            if len(told) < _MOST_TOLD and size < _MOST_TOLD_BYTES:
+                told.append(entry)
+            else:
+                more += 1
+        return told, more
+
+    def _scan(self) -> dict[str, tuple[int, int, int]]:
+        found: dict[str, tuple[int, int, int]] = {}
+        deadline = time.monotonic() + _MOST_SECONDS
+        waiting = [self._root]
+        left = _MOST_ENTRIES
+        with self._actor.assumed():
+            while waiting and left > 0 and time.monotonic() < deadline:
+                left -= self._scan_folder(waiting.pop(), waiting, found, left)
+        return found
+
+    def _scan_folder(
+        self, place: str, waiting: list[str], found: dict[str, tuple[int, int, int]], left: int
+    ) -> int:
+        seen = 0
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > left:
+                        break
+                    if entry.name.startswith(".") or entry.name in _SKIP:
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        info = entry.stat(follow_symlinks=False)
+                        found[entry.path] = (info.st_mtime_ns, info.st_size, info.st_ino)
+        except OSError:
+            return seen + 1
+        return seen + 1
+
+
+class Spool:
+    """The directory of whole texts; those of the last few cells are kept."""
+
+    def __init__(self, temp: str) -> None:
+        """Nothing is made before it is needed."""
+        self._temp = temp
+        self._directory = ""
+        self._cells: list[int] = []
+
+    def forget(self) -> None:
+        """The directory was deleted."""
+        self._directory = ""
+
+    def path(self, cell: int, name: str) -> str:
+        """Where a text of a cell goes; makes the directory, drops what is old."""
+        if not self._directory or not os.path.isdir(self._directory):
+            self._directory = os.path.join(self._temp, f".biocage-{os.urandom(6).hex()}")
+            os.mkdir(self._directory, 0o755)
+            self._cells.clear()
+        if cell not in self._cells:
+            self._cells.append(cell)
+            self._trim()
+        return os.path.join(self._directory, f"cell-{cell}.{name}")
+
+    def _trim(self) -> None:
+        while len(self._cells) > _KEPT_SPOOLS:
+            old = self._cells.pop(0)
+            for name in ("stdout", "stderr", "result"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._directory, f"cell-{old}.{name}"))
+
+
+class Emptier:
+    """Deletes what directories hold, a bounded number of entries at a time.
+
+    A folder in a folder is moved up before it is emptied, so that depth costs
+    nothing, however deep a program made it.
+    """
+
+    def __init__(self, roots: list[str], actor: Actor) -> None:
+        """The roots themselves stay."""
+        self._roots = roots
+        self._actor = actor
+        self._stuck: set[str] = set()
+
+    def step(self) -> bool:
+        """Delete some; tells whether all is done."""
+        left = _STEP
+        with self._actor.assumed():
+            while self._roots and left > 0:
+                names = self._names(self._roots[-1], left)
+                if not names:
+                    self._roots.pop()
+                for path in names:
+                    left -= self._remove(path, self._roots[-1])
+        return not self._roots
+
+    def _names(self, root: str, most: int) -> list[str]:
+        paths: list[str] = []
+        try:
+            with os.scandir(root) as entries:
+                for entry in entries:
+                    if entry.path not in self._stuck:
+                        paths.append(entry.path)
+                    if len(paths) >= most:
+                        break
+        except OSError:
+            return []
+        return paths
+
+    def _remove(self, path: str, root: str) -> int:
+        try:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                os.unlink(path)
+                return 1
+            return self._remove_folder(path, root)
+        except FileNotFoundError:
+            return 1
+        except OSError:
+            self._stuck.add(path)
+            return 1
+
+    def _remove_folder(self, path: str, root: str) -> int:
+        """Empty a folder as far as the step allows; folders in it move up."""
+        os.chmod(path, 0o700)
+        done = 1
+        for child in self._names(path, _STEP):
+            done += 1
+            if stat.S_ISDIR(os.lstat(child).st_mode):
+                os.chmod(child, 0o700)
+                os.rename(child, os.path.join(root, f".biocage-{os.urandom(8).hex()}"))
+            else:
+                os.unlink(child)
+        if done <= _STEP:
+            os.rmdir(path)
+        return done
+
+
+__all__ = ["Actor", "Changes", "Emptier", "Spool"]

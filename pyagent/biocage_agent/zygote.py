@@ -1,0 +1,147 @@
+"""The zygote: imports the libraries once, then forks workers on demand.
+
+It runs no user code. A worker is forked twice, so that it becomes a child of
+the supervisor, which then learns its exact end.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import signal
+import socket
+import struct
+import sys
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+from biocage_agent import system
+
+ASK = b"F"
+PID = struct.Struct(">i")
+_DESCRIPTORS = 3
+
+
+class WorkerSetup(NamedTuple):
+    """What a worker needs to know before it runs anything."""
+
+    workspace: str
+    temp: str
+    memory_bytes: int
+    drop_uid: int | None
+    packages: tuple[str, ...]
+    libraries: tuple[str, ...]
+
+
+Entry = Callable[[socket.socket, int, int, WorkerSetup], None]
+
+
+def _preload(names: tuple[str, ...]) -> list[str]:
+    """Import the modules; one that cannot be imported is told and does no harm."""
+    failed = []
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException:  # noqa: BLE001 - whatever a library does at import must not end the zygote
+            failed.append(name)
+    return failed
+
+
+def run(link: socket.socket, setup: WorkerSetup, preload: tuple[str, ...]) -> None:
+    """Serve fork requests until the supervisor is gone."""
+    os.environ["MPLBACKEND"] = "Agg"
+    os.chdir("/")
+    from biocage_agent import worker  # noqa: PLC0415 - the supervisor itself never loads it
+
+    worker.prepare()
+    failed = _preload(preload)
+    warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
+    gc.collect()
+    gc.freeze()
+    system.set_dumpable(value=False)
+    text = "\n".join(failed).encode("utf-8")
+    link.sendall(PID.pack(len(text)) + text)
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(link, 1, _DESCRIPTORS)
+        if not message:
+            return
+        link.sendall(PID.pack(_fork_worker(link, descriptors, setup, worker.run)))
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _fork_worker(link: socket.socket, descriptors: list[int], setup: WorkerSetup, entry: Entry) -> int:
+    """Fork twice; the pid of the worker, or minus the error number."""
+    told, tell = os.pipe()
+    try:
+        middle = os.fork()
+    except OSError as error:
+        os.close(told)
+        os.close(tell)
+        return -(error.errno or 1)
+    if middle == 0:
+        _middle(link, descriptors, setup, entry, (told, tell))
+    os.close(tell)
+    answer = os.read(told, PID.size)
+    os.close(told)
+    os.waitpid(middle, 0)
+    return int(PID.unpack(answer)[0]) if len(answer) == PID.size else -1
+
+
+def _middle(
+    link: socket.socket, descriptors: list[int], setup: WorkerSetup, entry: Entry, pipe: tuple[int, int]
+) -> None:
+    """In the child: fork the worker, tell its pid, end."""
+    told, tell = pipe
+    try:
+        pid = os.fork()
+    except OSError as error:
+        pid = -(error.errno or 1)
+    if pid != 0:
+        os.write(tell, PID.pack(pid))
+        os._exit(0)
+    code = 70
+    try:
+        for descriptor in (link.detach(), told, tell):
+            os.close(descriptor)
+        entry(socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2], setup)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def start(link: socket.socket, setup: WorkerSetup, preload: tuple[str, ...], keep: tuple[int, ...]) -> int:
+    """Fork the zygote from the supervisor; `keep` are the descriptors that it may keep."""
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    code = 70
+    try:
+        for number in range(1, signal.NSIG):
+            if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+                signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _close_all_but(keep)
+        os.setsid()
+        system.die_with_parent()
+        sys.argv = [""]
+        run(link, setup, preload)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _close_all_but(keep: tuple[int, ...]) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    start_at = 3
+    for descriptor in sorted(keep):
+        os.closerange(start_at, descriptor)
+        start_at = descriptor + 1
+    os.closerange(start_at, 65_536)
