@@ -1,0 +1,452 @@
+package environment
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// builderVersion is part of every id: raise it when the builder makes
+// something else of the same inputs.
+const builderVersion = 1
+
+//go:embed default/pyproject.toml default/requirements.lock
+var defaultFiles embed.FS
+
+// BuildRequest says what to build.
+type BuildRequest struct {
+	Name        string // "" is DefaultName
+	ProjectFile string // a pyproject.toml; "" is the one that ships with the program
+	Base        string // BaseAuto (or ""), BaseRegistry, BaseDocker, BaseDebootstrap
+	Image       string // the base image; "" is DefaultImage
+	Mirror      string // where debootstrap gets packages from; "" is its own default
+	Refresh     bool   // make the base anew even when a cached one would do
+	// Progress, when set, is called while Build runs, from one goroutine at a time.
+	Progress func(Progress)
+}
+
+// Build builds an environment, or returns the one that is there when nothing
+// it depends on has changed. A build that fails or is cancelled leaves nothing
+// but what it downloaded, and the environment of that name as it was.
+func (s *Store) Build(ctx context.Context, request BuildRequest) (Environment, error) {
+	if request.Name == "" {
+		request.Name = DefaultName
+	}
+	if err := checkName(request.Name); err != nil {
+		return Environment{}, fmt.Errorf("build environment %q: %w", request.Name, err)
+	}
+	source, err := readSource(request.ProjectFile)
+	if err != nil {
+		return Environment{}, fmt.Errorf("build environment %q: %w", request.Name, err)
+	}
+	lock, err := s.lockName(request.Name)
+	if err != nil {
+		return Environment{}, err
+	}
+	defer lock.Close() //nolint:errcheck // the lock ends with its descriptor
+	work, done, err := s.workspace("build-")
+	if err != nil {
+		return Environment{}, fmt.Errorf("build environment %q: %w", request.Name, err)
+	}
+	defer done()
+	b := &build{store: s, request: request, source: source, report: newReporter(request.Progress), work: work, started: time.Now()}
+	made, err := b.run(ctx)
+	if err != nil {
+		return Environment{}, fmt.Errorf("build environment %q: %w", request.Name, err)
+	}
+	return made, nil
+}
+
+// A source is a project with the text it was read from, and its lock when it
+// ships with one.
+type source struct {
+	project project
+	text    []byte
+	lock    []byte
+}
+
+func readSource(file string) (source, error) {
+	if file == "" {
+		text, err := defaultFiles.ReadFile("default/pyproject.toml")
+		if err != nil {
+			return source{}, err
+		}
+		lock, err := defaultFiles.ReadFile("default/requirements.lock")
+		if err != nil {
+			return source{}, err
+		}
+		parsed, err := parseProject("default/pyproject.toml", text)
+		return source{project: parsed, text: text, lock: lock}, err
+	}
+	opened, err := os.Open(file)
+	if err != nil {
+		return source{}, fmt.Errorf("read the project file: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(opened, maxProject+1))
+	if err := errors.Join(err, opened.Close()); err != nil {
+		return source{}, fmt.Errorf("read the project file: %w", err)
+	}
+	parsed, err := parseProject(file, text)
+	return source{project: parsed, text: text}, err
+}
+
+// A build is one run of Build.
+type build struct {
+	store   *Store
+	request BuildRequest
+	source  source
+	report  reporter
+	work    string // the build's own directory
+	room    room
+	site    string // site-packages, inside
+	started time.Time
+}
+
+func (b *build) run(ctx context.Context) (Environment, error) {
+	found, err := b.store.base(ctx, b.request, b.report)
+	if err != nil {
+		return Environment{}, err
+	}
+	if err := b.furnish(ctx, found); err != nil {
+		return Environment{}, err
+	}
+	python, err := b.findPython(ctx)
+	if err != nil {
+		return Environment{}, err
+	}
+	if err := b.prepareUV(ctx); err != nil {
+		return Environment{}, err
+	}
+	lock := b.source.lock
+	if lock == nil {
+		if lock, err = b.compileLock(ctx, b.source.project, python); err != nil {
+			return Environment{}, err
+		}
+	} else if !strings.HasPrefix(python.Version, "3.13.") {
+		return Environment{}, fmt.Errorf("the default environment is locked for Python 3.13, but the base %s has %s", found, python.Version)
+	}
+	id, err := b.identity(found, lock)
+	if err != nil {
+		return Environment{}, err
+	}
+	if existing, err := b.existing(ctx, id); err == nil {
+		b.report.say(phaseFinish, "nothing has changed")
+		return existing, nil
+	}
+	if err := b.fill(ctx, lock, python); err != nil {
+		return Environment{}, err
+	}
+	return b.finish(ctx, Environment{
+		Name: b.request.Name, ID: id, Image: imageRef(b.request.Name, id),
+		Python: pythonPath, Version: python.Version, Base: found.String(), Preload: b.source.project.Preload,
+	}, lock)
+}
+
+// furnish lays out the base and what the steps need beside it.
+func (b *build) furnish(ctx context.Context, found base) error {
+	b.room = room{
+		root:    filepath.Join(b.work, "version", "rootfs"),
+		support: filepath.Join(b.work, "support"),
+		cache:   b.store.cache("packages"),
+	}
+	for _, dir := range []string{b.room.root, b.room.support, filepath.Join(b.room.cache, "uv"), filepath.Join(b.room.cache, "apt", "partial")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	b.report.say(phaseBase, "unpacking "+found.String())
+	if err := found.unpack(ctx, b.room.root); err != nil {
+		return err
+	}
+	// A mount point for the host's resolver settings while packages are fetched.
+	if err := b.writeFile("/etc/resolv.conf", nil); err != nil {
+		return err
+	}
+	return b.store.furnish(b.room.support)
+}
+
+// prepareUV puts a uv that runs inside the tree into the support directory:
+// the host's own, else the pinned one.
+func (b *build) prepareUV(ctx context.Context) error {
+	b.report.say(phaseTools, "looking for uv")
+	if host := b.store.uvInPath(); host != "" {
+		err := b.tryUV(ctx, host)
+		if err == nil {
+			return nil
+		}
+		b.store.log.InfoContext(ctx, "the uv of the search path does not run in the environment; the pinned one is used", "path", host, "error", err)
+	}
+	pinned, err := b.store.fetchUV(ctx, func(message string, done, total int64) {
+		b.report.progress(phaseTools, message, done, total)
+	})
+	if err != nil {
+		return err
+	}
+	return b.tryUV(ctx, pinned)
+}
+
+func (b *build) tryUV(ctx context.Context, binary string) error {
+	if err := copyFile(binary, filepath.Join(b.room.support, "uv"), 0o755); err != nil {
+		return err
+	}
+	return b.uv(ctx, phaseTools, "start uv", "--version")
+}
+
+// fill installs everything into the tree.
+func (b *build) fill(ctx context.Context, lock []byte, python interpreter) error {
+	if err := b.installSystem(ctx, b.source.project.Apt); err != nil {
+		return err
+	}
+	if err := b.installPython(ctx, lock, python); err != nil {
+		return err
+	}
+	minor := strings.Join(strings.Split(python.Version, ".")[:2], ".")
+	b.site = venvDir + "/lib/python" + minor + "/site-packages"
+	if err := b.installHook(); err != nil {
+		return err
+	}
+	if err := b.compileBytecode(ctx, python); err != nil {
+		return err
+	}
+	return b.check(ctx, b.source.project.Preload)
+}
+
+// identity is the hash of everything that the content depends on.
+func (b *build) identity(found base, lock []byte) (string, error) {
+	hash := sha256.New()
+	inputs := struct {
+		Builder       int
+		Arch          string
+		Base, Digest  string
+		Apt, Preload  []string
+		Lock, Scripts string
+	}{
+		Builder: builderVersion, Arch: runtime.GOARCH, Base: found.Kind, Digest: found.Digest,
+		Apt: b.source.project.Apt, Preload: b.source.project.Preload, Lock: digest(lock),
+	}
+	err := fs.WalkDir(insideFiles, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := insideFiles.ReadFile(name)
+		inputs.Scripts += digest(content)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := json.NewEncoder(hash).Encode(inputs); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// existing returns the environment of that id when it is whole, and puts it in
+// force when another version is.
+func (b *build) existing(ctx context.Context, id string) (Environment, error) {
+	found, err := b.store.read(b.request.Name, id[:12])
+	if err != nil {
+		return Environment{}, err
+	}
+	if found.ID != id {
+		return Environment{}, fmt.Errorf("version %s is of another build", id[:12])
+	}
+	return found, b.store.putInForce(ctx, found)
+}
+
+// finish strips and describes the tree, and moves it to its place in one step.
+func (b *build) finish(ctx context.Context, e Environment, lock []byte) (Environment, error) {
+	b.report.say(phaseFinish, "stripping and measuring the tree")
+	var err error
+	if e.Packages, err = b.packages(); err != nil {
+		return Environment{}, err
+	}
+	e.Created = time.Now().UTC().Truncate(time.Second)
+	if err := b.writeMarker(e); err != nil {
+		return Environment{}, err
+	}
+	if e.Size, err = strip(ctx, b.room.root, true); err != nil {
+		return Environment{}, err
+	}
+	version := filepath.Dir(b.room.root)
+	described, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return Environment{}, err
+	}
+	for name, content := range map[string][]byte{
+		"environment.json": append(described, '\n'), "requirements.lock": lock, "pyproject.toml": b.source.text, "in-use.lock": nil,
+	} {
+		if err := os.WriteFile(filepath.Join(version, name), content, 0o644); err != nil {
+			return Environment{}, err
+		}
+	}
+	if err := b.place(ctx, version, e.ID[:12]); err != nil {
+		return Environment{}, err
+	}
+	if e, err = b.store.read(e.Name, e.ID[:12]); err != nil {
+		return Environment{}, err
+	}
+	b.store.log.InfoContext(ctx, "an environment was built", "environment", e.Name, "id", e.ID[:12], "base", e.Base, "bytes", e.Size, "seconds", time.Since(b.started).Seconds())
+	return e, b.store.putInForce(ctx, e)
+}
+
+// place moves the finished version to its name. A damaged one may be in the way.
+func (b *build) place(_ context.Context, version, id string) error {
+	home := b.store.home(b.request.Name)
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return err
+	}
+	target := filepath.Join(home, id)
+	if _, err := os.Lstat(target); err == nil {
+		if err := b.store.discard(target); err != nil {
+			return err
+		}
+	}
+	return os.Rename(version, target)
+}
+
+// putInForce makes e the version that Find returns, and sweeps older ones.
+func (s *Store) putInForce(ctx context.Context, e Environment) error {
+	current := filepath.Join(s.home(e.Name), "current")
+	next := current + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(e.ID[:12], next); err != nil {
+		return err
+	}
+	if err := os.Rename(next, current); err != nil {
+		return err
+	}
+	return s.sweepVersions(ctx, e.Name, e.ID[:12])
+}
+
+// packages lists what is installed, by the metadata that uv wrote.
+func (b *build) packages() ([]Package, error) {
+	root, err := os.OpenRoot(b.room.root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // only read
+	entries, err := fs.ReadDir(root.FS(), b.site[1:])
+	if err != nil {
+		return nil, fmt.Errorf("list the Python packages: %w", err)
+	}
+	var found []Package
+	for _, entry := range entries {
+		if match := metadataPattern.FindStringSubmatch(entry.Name()); match != nil {
+			found = append(found, Package{Name: canonicalName(match[1]), Version: match[2]})
+		}
+	}
+	slices.SortFunc(found, func(a, b Package) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+var metadataPattern = regexp.MustCompile(`^(.+)-([^-]+)\.dist-info$`)
+
+// writeMarker writes what code inside can ask: which environment this is.
+func (b *build) writeMarker(e Environment) error {
+	marker, err := json.MarshalIndent(map[string]any{
+		"name": e.Name, "id": e.ID, "python": e.Python, "python_version": e.Version, "packages": e.Packages,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return b.writeFile(markerPath, append(marker, '\n'))
+}
+
+// writeFile writes a file inside the tree; no symlink leads it outside.
+func (b *build) writeFile(name string, content []byte) error {
+	root, err := os.OpenRoot(b.room.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // a directory descriptor: nothing is lost
+	if err := root.MkdirAll(filepath.Dir(name)[1:], 0o755); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := root.Remove(name[1:]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := root.WriteFile(name[1:], content, 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// workspace makes a temporary directory that done removes, and sweeps those of
+// builds that died.
+func (s *Store) workspace(prefix string) (dir string, done func(), err error) {
+	if err := os.MkdirAll(s.temp(), 0o700); err != nil {
+		return "", nil, err
+	}
+	if dir, err = os.MkdirTemp(s.temp(), prefix); err != nil {
+		return "", nil, err
+	}
+	alive, err := lockFile(filepath.Join(dir, "alive.lock"), false)
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s.sweepWorkspaces(dir)
+	return dir, func() {
+		if err := errors.Join(os.RemoveAll(dir), alive.Close()); err != nil {
+			s.log.Warn("a build's temporary directory cannot be removed", "directory", dir, "error", err)
+		}
+	}, nil
+}
+
+// sweepWorkspaces removes what dead builds left. A directory without a lock
+// file is only swept after a while: its build may be starting just now.
+func (s *Store) sweepWorkspaces(own string) {
+	entries, err := os.ReadDir(s.temp())
+	if err != nil {
+		s.log.Warn("temporary directories cannot be listed", "error", err)
+		return
+	}
+	for _, entry := range entries {
+		dir := filepath.Join(s.temp(), entry.Name())
+		info, err := entry.Info()
+		if err != nil || dir == own || time.Since(info.ModTime()) < time.Minute {
+			continue
+		}
+		lock, err := lockFile(filepath.Join(dir, "alive.lock"), false)
+		if err != nil {
+			continue // a build works in it
+		}
+		if err := errors.Join(os.RemoveAll(dir), lock.Close()); err != nil {
+			s.log.Warn("a dead build's temporary directory cannot be removed", "directory", dir, "error", err)
+		}
+	}
+}
+
+func copyFile(from, to string, mode fs.FileMode) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close() //nolint:errcheck // only read
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
