@@ -1,0 +1,168 @@
+package remains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options say where a server may leave something.
+type Options struct {
+	// PID is the server's process.
+	PID int
+	// Docker: containers are looked for too, by the docker command.
+	Docker bool
+	// Env is the environment of the docker command; nil is this process's own.
+	Env []string
+	// Dirs are directories that nobody but this server uses: each entry in
+	// one of them is left behind. One that does not exist is empty.
+	Dirs []string
+}
+
+// A Watch remembers what belongs to one server.
+type Watch struct {
+	opts   Options
+	seen   map[identity]string // descendants and containers' processes, with their command
+	boxes  map[string]bool     // ids of sandboxes
+	looked bool
+}
+
+// An identity names a process for good, as numbers are used again.
+type identity struct {
+	pid   int
+	start string // clock ticks since the boot
+}
+
+// New makes a watch for the server that opts tell of.
+func New(opts Options) *Watch {
+	return &Watch{opts: opts, seen: map[identity]string{}, boxes: map[string]bool{}}
+}
+
+// Note adds a sandbox's id, as session_info tells it.
+func (w *Watch) Note(sandboxID string) {
+	if sandboxID != "" {
+		w.boxes[sandboxID] = true
+	}
+}
+
+// Look remembers what the living server owns now. It may be called again, to
+// add what came since.
+func (w *Watch) Look(ctx context.Context) error {
+	if w.opts.Docker {
+		ids, err := containers(ctx, w.opts)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			w.Note(id)
+		}
+	}
+	all, err := processes()
+	if err != nil {
+		return err
+	}
+	for _, p := range family(all, w.opts.PID, w.boxes) {
+		w.seen[p.identity] = p.command
+	}
+	w.looked = true
+	return nil
+}
+
+// Seen tells how many processes and sandboxes the watch knows of.
+func (w *Watch) Seen() (procs, boxes int) { return len(w.seen), len(w.boxes) }
+
+// Left tells what is there now, a line for each thing.
+func (w *Watch) Left(ctx context.Context) ([]string, error) {
+	if !w.looked {
+		return nil, errors.New("nothing was looked at while the server lived")
+	}
+	var left []string
+	if w.opts.Docker {
+		ids, err := containers(ctx, w.opts)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			left = append(left, "container "+id)
+		}
+	}
+	procs, err := w.leftProcesses()
+	if err != nil {
+		return nil, err
+	}
+	dirs, err := leftEntries(w.opts.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	boxes := slices.Sorted(maps.Keys(w.boxes))
+	mounts, err := leftMounts(append(boxes, w.opts.Dirs...))
+	if err != nil {
+		return nil, err
+	}
+	groups, err := leftGroups(boxes)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(left, procs, dirs, mounts, groups), nil
+}
+
+func (w *Watch) leftProcesses() ([]string, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	known := func(p process) bool {
+		_, was := w.seen[p.identity]
+		return was || p.pid == w.opts.PID || mentions(p.command, w.boxes)
+	}
+	var left []string
+	for _, p := range all {
+		if known(p) && !p.ended {
+			left = append(left, fmt.Sprintf("process %d (%s)", p.pid, shorten(p.command)))
+		}
+	}
+	return left, nil
+}
+
+// Gone waits until nothing is left, at most for patience, and tells what is
+// still there then, and how long it took.
+func (w *Watch) Gone(ctx context.Context, patience time.Duration) (left []string, took time.Duration, err error) {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, patience+10*time.Second)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left, err = w.Left(ctx)
+		took = time.Since(begin)
+		if err != nil || len(left) == 0 || took > patience {
+			return left, took, err
+		}
+		select {
+		case <-ctx.Done():
+			return left, took, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func mentions(command string, ids map[string]bool) bool {
+	for id := range ids {
+		if strings.Contains(command, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func shorten(command string) string {
+	const most = 120
+	if len(command) <= most {
+		return command
+	}
+	return strings.ToValidUTF8(command[:most], "") + "…"
+}
