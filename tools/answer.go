@@ -1,0 +1,85 @@
+package tools
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	// resultKey is where the result object travels in _meta.
+	resultKey = "biocage/result"
+	// maxAnswer bounds a whole answer: hosts refuse more than a mebibyte, and
+	// the envelope needs a little.
+	maxAnswer = 890_000
+	// maxText bounds the text block.
+	maxText = 40_000
+)
+
+// An answer is what a tool says: one text that stands alone, the result
+// object, and what goes beside them.
+type answer struct {
+	text   string
+	object any
+	images []picture
+	links  []link
+	failed bool
+}
+
+// A link points to a file of the sandbox.
+type link struct {
+	uri, name, mime string
+	size            int64 // -1: not known
+}
+
+// result turns an answer into the protocol's form. An answer that is too
+// large despite every bound is replaced: a host would drop it silently.
+func (t *toolset) result(ctx context.Context, a answer) *mcp.CallToolResult {
+	r := t.encode(a)
+	if size := jsonSize(r); size > maxAnswer {
+		id := incident()
+		t.log.ErrorContext(ctx, "answer exceeds its bound", "incident", id, "bytes", size)
+		r = t.encode(t.internal(id))
+	}
+	return r
+}
+
+func (t *toolset) encode(a answer) *mcp.CallToolResult {
+	r := &mcp.CallToolResult{IsError: a.failed}
+	r.Content = append(r.Content, mcp.NewTextContent(a.text))
+	for _, p := range a.images {
+		r.Content = append(r.Content, mcp.NewImageContent(base64.StdEncoding.EncodeToString(p.data), p.mime))
+	}
+	for _, l := range a.links {
+		block := mcp.NewResourceLink(l.uri, l.name, "", l.mime)
+		if l.size >= 0 {
+			block.Size = &l.size
+		}
+		r.Content = append(r.Content, block)
+	}
+	r.Meta = mcp.NewMetaFromMap(map[string]any{resultKey: a.object})
+	if t.opts.Structured {
+		r.StructuredContent = a.object
+	}
+	return r
+}
+
+// objectCopies is how often the result object travels in an answer.
+func (t *toolset) objectCopies() int {
+	if t.opts.Structured {
+		return 2
+	}
+	return 1
+}
+
+// jsonSize is the number of bytes of a value's JSON; a value that cannot be
+// encoded counts as too large for everything.
+func jsonSize(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return maxAnswer + 1
+	}
+	return len(data)
+}

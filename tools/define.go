@@ -1,0 +1,98 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/invopop/jsonschema"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/biocypher/biocage-mcp/session"
+)
+
+// A target is the argument that every tool has.
+type target struct {
+	Session string `json:"session,omitempty" jsonschema_description:"Handle of another session of yours."`
+}
+
+func (t target) handle() string { return t.Session }
+
+// An input is a tool's arguments.
+type input interface{ handle() string }
+
+// hints tell a host what a tool does to the world. The world of every tool is
+// the sandbox, so none is open.
+type hints struct{ readOnly, destructive, idempotent bool }
+
+// A definition is all there is to a tool.
+type definition[In input] struct {
+	name        string
+	title       string
+	description string
+	hints       hints
+	// adjust changes the schema where tags cannot say it; nil leaves it.
+	adjust func(*jsonschema.Schema)
+	// output is an example of the result object, for its schema.
+	output any
+	handle func(ctx context.Context, c call, in In) (answer, error)
+}
+
+// A call is what a handler knows beside its arguments.
+type call struct {
+	ref   session.Ref
+	token mcp.ProgressToken // nil: nobody wants progress
+}
+
+// define makes a tool of its definition: arguments are checked against the
+// schema, panics and errors become answers.
+func define[In input](t *toolset, d definition[In]) server.ServerTool {
+	schema := inputSchema[In](d.adjust)
+	tool := mcp.Tool{
+		Name:           d.name,
+		Title:          d.title,
+		Description:    d.description,
+		RawInputSchema: encodeSchema(schema),
+		Annotations: mcp.ToolAnnotation{
+			ReadOnlyHint:    mcp.ToBoolPtr(d.hints.readOnly),
+			DestructiveHint: mcp.ToBoolPtr(d.hints.destructive),
+			IdempotentHint:  mcp.ToBoolPtr(d.hints.idempotent),
+			OpenWorldHint:   mcp.ToBoolPtr(false),
+		},
+	}
+	if t.opts.Structured {
+		tool.RawOutputSchema = encodeSchema(outputSchema(d.output))
+	}
+	handler := func(ctx context.Context, request mcp.CallToolRequest) (result *mcp.CallToolResult, err error) {
+		defer func() {
+			if value := recover(); value != nil {
+				id := incident()
+				t.log.ErrorContext(ctx, "tool panicked", "tool", d.name, "incident", id, "panic", value, "stack", string(debug.Stack()))
+				result, err = t.result(ctx, t.internal(id)), nil
+			}
+		}()
+		a, err := answerCall(ctx, d, schema, request)
+		if err != nil {
+			a = t.refuse(ctx, d.name, err)
+		}
+		return t.result(ctx, a), nil
+	}
+	return server.ServerTool{Tool: tool, Handler: handler}
+}
+
+func answerCall[In input](ctx context.Context, d definition[In], schema *jsonschema.Schema, request mcp.CallToolRequest) (answer, error) {
+	var in In
+	if err := decode(d.name, schema, request.GetRawArguments(), &in); err != nil {
+		return answer{}, err
+	}
+	c := call{ref: session.Ref{Scope: scopeOf(ctx), Handle: in.handle()}}
+	if meta := request.Params.Meta; meta != nil {
+		c.token = meta.ProgressToken
+	}
+	a, err := d.handle(ctx, c, in)
+	if err != nil {
+		return answer{}, fmt.Errorf("%s: %w", d.name, err)
+	}
+	return a, nil
+}

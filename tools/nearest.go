@@ -1,0 +1,48 @@
+package tools
+
+import "strings"
+
+// nearest gives the known name that word most probably means, or "": one that
+// is few edits away, or one that begins or ends like it.
+func nearest(word string, known []string) string {
+	word = strings.ToLower(word)
+	best, limit := "", min(len(word), 64)/3+1
+	if len(word) > 64 {
+		return ""
+	}
+	for _, name := range known {
+		if d := distance(word, name); d <= limit {
+			best, limit = name, d-1
+		}
+	}
+	if best != "" || len(word) < 3 {
+		return best
+	}
+	for _, name := range known {
+		if strings.HasPrefix(name, word) || strings.HasPrefix(word, name) || strings.HasSuffix(name, "_"+word) {
+			return name
+		}
+	}
+	return ""
+}
+
+// distance is the Levenshtein distance of two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		previous := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := previous
+			if a[i] != b[j] {
+				cost++
+			}
+			previous = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

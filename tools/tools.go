@@ -1,0 +1,82 @@
+package tools
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/biocypher/biocage-mcp/session"
+)
+
+// Sessions is what the tools need of package session.
+type Sessions interface {
+	Run(ctx context.Context, ref session.Ref, req session.RunRequest) (session.RunResult, error)
+	Wait(ctx context.Context, ref session.Ref, req session.WaitRequest) (session.RunResult, error)
+	WriteFile(ctx context.Context, ref session.Ref, req session.WriteRequest) (session.WriteResult, error)
+	ReadFile(ctx context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error)
+	ListFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error)
+	Expose(ctx context.Context, ref session.Ref, req session.ExposeRequest) (session.Exposure, error)
+	Reset(ctx context.Context, ref session.Ref, keepFiles bool) (session.ResetResult, error)
+	Info(ctx context.Context, ref session.Ref) (session.Info, error)
+}
+
+// Options shape the tools.
+type Options struct {
+	// Packages is one line for python_run's description: what the environment
+	// holds. Empty leaves it out.
+	Packages string
+	// Network: sandboxes reach the network.
+	Network bool
+	// MaxTimeout is the most that a run may ask for; 0: 10 minutes.
+	MaxTimeout time.Duration
+	// Structured adds structuredContent and outputSchema.
+	Structured bool
+	Logger     *slog.Logger
+}
+
+// A toolset holds what the handlers share. It has no state of its own.
+type toolset struct {
+	sessions Sessions
+	opts     Options
+	log      *slog.Logger
+}
+
+func newToolset(sessions Sessions, opts Options) *toolset {
+	if opts.MaxTimeout == 0 {
+		opts.MaxTimeout = 10 * time.Minute
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &toolset{sessions: sessions, opts: opts, log: opts.Logger}
+}
+
+// All makes every tool.
+func All(sessions Sessions, opts Options) []server.ServerTool {
+	t := newToolset(sessions, opts)
+	return []server.ServerTool{
+		t.pythonRun(),
+		t.pythonWait(),
+		t.fileWrite(),
+		t.fileRead(),
+		t.fileList(),
+		t.fileExpose(),
+		t.sessionReset(),
+		t.sessionInfo(),
+	}
+}
+
+// Templates makes the resource template that links in answers point into.
+func Templates(sessions Sessions, opts Options) []server.ServerResourceTemplate {
+	return []server.ServerResourceTemplate{newToolset(sessions, opts).fileResource()}
+}
+
+// scopeOf names the connection a call belongs to.
+func scopeOf(ctx context.Context) string {
+	if client := server.ClientSessionFromContext(ctx); client != nil {
+		return client.SessionID()
+	}
+	return ""
+}
