@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -64,10 +63,7 @@ func Attach(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	defer func() { _ = namespace.Close() }()
-	err = onThrowawayThread(func() error {
-		if err := enter(namespace); err != nil {
-			return err
-		}
+	err = abroad.visit(namespace, func() error {
 		return place(tree, req.Root, root, names, kind == unix.S_IFDIR)
 	})
 	return result, err
@@ -137,36 +133,4 @@ func foreignNamespace(pid int) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("open the sandbox's mount namespace: %w", err), namespace.Close())
 	}
 	return namespace, nil
-}
-
-// onThrowawayThread runs f on a thread that ends with it: the thread stays
-// locked, so the runtime destroys it rather than use it for anything else.
-// The process's first thread cannot end, and would keep the sandbox's
-// namespace for ever; when it comes up, it is held while another serves.
-func onThrowawayThread(f func() error) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			result <- onThrowawayThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		result <- f()
-	}()
-	return <-result
-}
-
-// enter moves the calling thread into the mount namespace; its root and
-// working directory become that namespace's root.
-func enter(namespace *os.File) error {
-	// Threads share root and working directory until they part.
-	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("part from the other threads: %w", err)
-	}
-	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("enter the sandbox's mount namespace: %w", err)
-	}
-	unix.Umask(0)
-	return nil
 }

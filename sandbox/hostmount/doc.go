@@ -4,8 +4,9 @@
 // Nothing is ever mounted in the host's own namespace: the tree is cloned
 // detached, restricted, and moved into the sandbox's namespace, where it
 // lives and ends with the sandbox. A killed server leaves no mounts. The
-// package owns no state; each call works on an operating system thread of its
-// own, which is thrown away with whatever it has joined.
+// package owns one operating system thread of the process, which enters the
+// sandboxes' namespaces, comes home after each visit, and never ends: gVisor
+// sandboxes are children that die with the thread that started them.
 //
 // The mount maps user ids: what belongs to the source's owner belongs to the
 // sandbox's user inside, and what the sandbox creates belongs to the source's
