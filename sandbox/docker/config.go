@@ -16,7 +16,6 @@ type plan struct {
 	spec      sandbox.Spec
 	uid       int
 	runtime   string // "" or a runtime of the daemon
-	cgroupV2  bool
 	socketDir string // host directory of the agent's socket; "" is stdio
 	labels    map[string]string
 }
@@ -83,6 +82,7 @@ func hostConfig(p plan) *container.HostConfig {
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		AutoRemove:     true,
 		CapDrop:        []string{"ALL"},
+		CgroupnsMode:   container.CgroupnsModePrivate,
 		IpcMode:        container.IPCModePrivate,
 		OomScoreAdj:    oomScore,
 		ReadonlyRootfs: true,
@@ -106,9 +106,6 @@ func hostConfig(p plan) *container.HostConfig {
 	}
 	if p.spec.Network == sandbox.NetworkFull {
 		host.NetworkMode = "bridge"
-	}
-	if p.cgroupV2 {
-		host.CgroupnsMode = container.CgroupnsModePrivate
 	}
 	if p.gvisor() {
 		// The Sentry applies its own filter and counts processes itself.

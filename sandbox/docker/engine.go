@@ -42,7 +42,6 @@ var _ sandbox.Engine = (*Engine)(nil)
 type daemon struct {
 	local      bool // it runs on this machine's kernel and sees its files
 	remapped   bool // container ids are not host ids
-	cgroupV2   bool
 	memory     bool
 	swap       bool
 	pids       bool
@@ -183,7 +182,7 @@ func (e *Engine) known(ctx context.Context) (*daemon, error) {
 
 func describe(info system.Info, host string) *daemon {
 	d := &daemon{
-		cgroupV2: info.CgroupVersion == "2", memory: info.MemoryLimit, swap: info.SwapLimit, pids: info.PidsLimit,
+		memory: info.MemoryLimit, swap: info.SwapLimit, pids: info.PidsLimit,
 		runtimes: map[string]struct{}{}, defaultRun: info.DefaultRuntime, version: info.ServerVersion,
 	}
 	for name := range info.Runtimes {

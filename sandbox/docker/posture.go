@@ -108,6 +108,13 @@ func sameValue(want, got reflect.Value) bool {
 		if want.Len() == 0 && got.Len() == 0 {
 			return true
 		}
+	case reflect.Struct:
+		for i := range want.NumField() {
+			if !sameValue(want.Field(i), got.Field(i)) {
+				return false
+			}
+		}
+		return true
 	case reflect.Pointer:
 		if want.Type().Elem().Kind() == reflect.Bool {
 			return truth(want) == truth(got)

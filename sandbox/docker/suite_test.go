@@ -1,0 +1,175 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/sandbox/sandboxtest"
+)
+
+// Where the tests find a daemon and an image with python3.
+const (
+	envHost    = "DOCKER_HOST"
+	envImage   = "BIOCAGE_TEST_IMAGE"
+	envChannel = "BIOCAGE_TEST_DOCKER_CHANNEL" // handed to the host process
+)
+
+func TestMain(m *testing.M) {
+	sandboxtest.HostProcess(func() (sandbox.Engine, error) {
+		channel, err := strconv.Atoi(os.Getenv(envChannel))
+		if err != nil {
+			return nil, err
+		}
+		return New(testOptions(Channel(channel)))
+	})
+	os.Exit(m.Run())
+}
+
+func testOptions(channel Channel) Options {
+	return Options{
+		Host: os.Getenv(envHost), Channel: channel, Version: "test",
+		SocketDir: socketDir, ReapGrace: time.Nanosecond,
+	}
+}
+
+// socketDir is short, and the same for all processes of the suite.
+var socketDir = os.TempDir()
+
+// needDaemon skips without a daemon and an image, except where CI says that
+// both must be there.
+func needDaemon(t *testing.T) (image string) {
+	t.Helper()
+	missing := t.Skipf
+	if os.Getenv("CI") == "true" {
+		missing = t.Fatalf
+	}
+	e, err := New(testOptions(ChannelAuto))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := e.Check(ctx); err != nil {
+		missing("no Docker daemon to test with: %v", err)
+	}
+	image = os.Getenv(envImage)
+	if image == "" {
+		missing("%s names no image", envImage)
+	}
+	if has, err := e.HasImage(ctx, image); err != nil || !has {
+		missing("the image %s is not there (%v)", image, err)
+	}
+	return image
+}
+
+func testAPI(t *testing.T) *client.Client {
+	t.Helper()
+	api, err := client.NewClientWithOpts(client.WithHostFromEnv(), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Close() })
+	return api
+}
+
+// left lists our containers, and the directories of sockets.
+func left(api *client.Client) ([]string, error) {
+	list, err := api.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOwner))})
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, c := range list {
+		all = append(all, "container "+c.ID)
+	}
+	dirs, err := filepath.Glob(filepath.Join(socketDir, "biocage-*"))
+	for _, dir := range dirs {
+		if _, err := parseOwnerDir(filepath.Base(dir)); err == nil {
+			all = append(all, sandboxtest.Reapable+dir)
+		}
+	}
+	return all, err
+}
+
+// processesOf finds a container's processes by their control group.
+func processesOf(s sandbox.Sandbox) ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), s.ID()) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+func TestEngine(t *testing.T) {
+	image := needDaemon(t)
+	api := testAPI(t)
+	for _, run := range []struct {
+		name    string
+		channel Channel
+	}{{"auto", ChannelAuto}, {"stdio", ChannelStdio}} {
+		t.Run(run.name, func(t *testing.T) {
+			t.Setenv(envChannel, strconv.Itoa(int(run.channel)))
+			sandboxtest.Run(t, sandboxtest.Options{
+				New:  func() (sandbox.Engine, error) { return New(testOptions(run.channel)) },
+				Root: sandbox.Root{Image: image},
+				PIDs: processesOf,
+				Left: func() ([]string, error) { return left(api) },
+				Dead: func(t *testing.T) string { return deadContainer(t, api, image) },
+				Promise: sandboxtest.Promise{
+					Caps: true, Seccomp: true, UID: true,
+					Namespaces:       []string{"mnt", "pid", "net", "ipc", "uts", "cgroup"},
+					MemoryKillsChild: true, OOMCounted: true, InitImmune: true, NoExec: true, NoSetID: true,
+				},
+			})
+		})
+	}
+}
+
+// deadContainer makes a container that a process which has ended would own.
+func deadContainer(t *testing.T, api *client.Client, image string) string {
+	t.Helper()
+	gone := exec.Command("/bin/true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	o := self()
+	o.pid, o.start = gone.Process.Pid, "1"
+	name := fmt.Sprintf("biocage-test-dead-%d", time.Now().UnixNano())
+	made, err := api.ContainerCreate(context.Background(),
+		&container.Config{Image: image, Cmd: []string{"sleep", "600"}, Labels: map[string]string{labelOwner: o.String(), labelInstance: "dead"}},
+		&container.HostConfig{NetworkMode: "none"}, nil, nil, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = api.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{Force: true})
+	})
+	if err := api.ContainerStart(context.Background(), made.ID, container.StartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return "container " + made.ID
+}

@@ -1,0 +1,144 @@
+package sandboxtest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+// owner is the user that the exposed directory belongs to in these tests.
+const owner = 4321
+
+func (s *suite) testExpose(t *testing.T, e sandbox.Engine) {
+	b := s.create(t, e)
+	if !e.Capabilities().LiveExpose {
+		t.Skip("no live exposure here")
+	}
+	exposer, ok := b.Sandbox.(sandbox.Exposer)
+	if !ok {
+		t.Fatal("Capabilities say LiveExpose, the sandbox is no Exposer")
+	}
+	dir := exposedTree(t)
+	attach := func(name, target string, mode sandbox.Mode) error {
+		t.Helper()
+		source, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = source.Close() }()
+		return exposer.Expose(context.Background(), source, target, mode)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(attach("ro", "/data/ro", sandbox.ReadOnly))
+	must(attach("rw", "/mnt/deep/er/rw", sandbox.ReadWrite))
+	must(attach("ro/file", "/app/one.csv", sandbox.ReadOnly))
+
+	got := b.out(readOnlyAttempts)
+	if want := "secret\nsecret\nlate"; got != want {
+		t.Errorf("read-only exposure: %q, want %q", got, want)
+	}
+	b.out(`
+import os
+os.makedirs("/mnt/deep/er/rw/sub")
+open("/mnt/deep/er/rw/sub/out", "w").write("x")
+open("/mnt/deep/er/rw/mine", "a").write("more")
+os.rename("/mnt/deep/er/rw/sub/out", "/mnt/deep/er/rw/out")
+`)
+	for _, name := range []string{"rw/out", "rw/sub", "rw/mine"} {
+		var stat syscall.Stat_t
+		if err := syscall.Stat(filepath.Join(dir, name), &stat); err != nil {
+			t.Fatal(err)
+		}
+		if stat.Uid != owner || stat.Gid != owner {
+			t.Errorf("%s belongs to %d:%d, want %d:%d", name, stat.Uid, stat.Gid, owner, owner)
+		}
+	}
+	s.exposeRefused(t, attach)
+	// Nothing of it is mounted on the host, and other sandboxes see nothing.
+	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("the exposure is in the host's mounts (%v)", err)
+	}
+	if got := s.create(t, e).out("import os; print(os.listdir('/data'), os.listdir('/mnt'), os.listdir('/app'))"); got != "[] [] []" {
+		t.Errorf("another sandbox sees %s", got)
+	}
+	closeBox(t, b)
+	if err := attach("ro", "/data/late", sandbox.ReadOnly); !errors.Is(err, sandbox.ErrClosed) {
+		t.Errorf("expose to a closed sandbox: %v, want ErrClosed", err)
+	}
+}
+
+// exposedTree belongs to a user that is neither us nor the sandbox's, with
+// files that only this user may read.
+func exposedTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"ro", "ro/sub", "rw"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("ro/file", "secret")
+	write("ro/sub/late", "late")
+	write("rw/mine", "mine")
+	err := filepath.Walk(dir, func(path string, _ os.FileInfo, err error) error {
+		return errors.Join(err, os.Lchown(path, owner, owner))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// readOnlyAttempts prints what it could read, and whatever it could change.
+const readOnlyAttempts = `
+import os
+print(open("/data/ro/file").read())
+print(open("/app/one.csv").read())
+print(open("/data/ro/sub/late").read())
+def attempt(name, f, *a):
+    try: f(*a); print("allowed", name)
+    except OSError: pass
+for path in "/data/ro/file", "/app/one.csv":
+    attempt("write", open, path, "a")
+    attempt("truncate", os.truncate, path, 0)
+    attempt("chmod", os.chmod, path, 0o777)
+    attempt("utime", os.utime, path, (0, 0))
+    attempt("unlink", os.unlink, path)
+    attempt("setxattr", os.setxattr, path, "user.x", b"1")
+    attempt("rename", os.rename, path, path + "x")
+attempt("create", open, "/data/ro/new", "w")
+attempt("mkdir", os.mkdir, "/data/ro/dir")
+attempt("hide", os.rename, "/data/ro", "/data/x")
+attempt("link", os.symlink, "/etc", "/data/link")
+`
+
+func (s *suite) exposeRefused(t *testing.T, attach func(name, target string, mode sandbox.Mode) error) {
+	t.Helper()
+	for _, target := range []string{
+		"/", "/work/x", "/tmp/x", "/etc/passwd", "/opt/biocage/x", "/data", "/data/", "/data/../etc/x", "data/x", "",
+		"/databank/x", "/data/ro", "/data/ro/sub", "/data/ro/inner", "/mnt/deep/er/rw/inner", "/data/a\x00b", "/app/one.csv", "/app/one.csv/x",
+	} {
+		if err := attach("ro", target, sandbox.ReadOnly); err == nil {
+			t.Errorf("exposing at %q was not refused", target)
+		}
+	}
+	if err := attach("ro/file", "/mnt/deep", sandbox.ReadOnly); err == nil {
+		t.Error("a file was exposed at a directory")
+	}
+}
