@@ -6,17 +6,20 @@ import (
 	"io"
 )
 
-// DaemonImages is what this package asks of a Docker daemon. References are
-// NAME:TAG. Implementations return errors that tell what the daemon said.
+// DaemonImages is what this package asks of a Docker daemon; the Docker engine
+// implements it. References are NAME:TAG.
 type DaemonImages interface {
 	// ImageID is the id of a local image, "" when there is none.
-	ImageID(ctx context.Context, reference string) (string, error)
+	ImageID(ctx context.Context, ref string) (string, error)
 	// ExportImage streams the root file system of a local image as a flat tar.
-	ExportImage(ctx context.Context, reference string) (io.ReadCloser, error)
-	// ImportImage makes an image of a root file system and gives it the tags.
-	ImportImage(ctx context.Context, rootfs io.Reader, tags []string) error
+	ExportImage(ctx context.Context, ref string) (io.ReadCloser, error)
+	// ImportImage makes the image ref of a root file system's tar; changes are
+	// Dockerfile instructions.
+	ImportImage(ctx context.Context, ref string, rootfs io.Reader, changes []string) error
+	// TagImage gives the image ref a second name.
+	TagImage(ctx context.Context, ref, tag string) error
 	// RemoveImage removes a reference; no error when there is none.
-	RemoveImage(ctx context.Context, reference string) error
+	RemoveImage(ctx context.Context, ref string) error
 }
 
 // Load makes sure that the Docker daemon has the environment's image. It does
@@ -44,13 +47,25 @@ func (s *Store) Load(ctx context.Context, e Environment) error {
 		defer close(done)
 		writer.CloseWithError(writeTree(ctx, e.Dir, writer)) //nolint:errcheck,gosec // always nil
 	}()
-	err = s.docker.ImportImage(ctx, reader, []string{e.Image, imageRepository(e.Name) + ":latest"})
+	err = s.docker.ImportImage(ctx, e.Image, reader, imageChanges(e))
 	reader.CloseWithError(io.ErrClosedPipe) //nolint:errcheck,gosec // always nil; ends the writer when the daemon did not read all
 	<-done
 	if err != nil {
 		return fmt.Errorf("load environment %q into the Docker daemon: %w", e.Name, err)
 	}
+	if err := s.docker.TagImage(ctx, e.Image, imageRepository(e.Name)+":latest"); err != nil {
+		return fmt.Errorf("load environment %q into the Docker daemon: %w", e.Name, err)
+	}
 	return nil
+}
+
+// imageChanges make the image usable by hand too: docker run -it biocage/default.
+func imageChanges(e Environment) []string {
+	changes := []string{"WORKDIR /work", fmt.Sprintf("CMD [%q]", e.Python)}
+	for _, entry := range e.Env() {
+		changes = append(changes, "ENV "+entry)
+	}
+	return changes
 }
 
 // removeImages removes what Load made for these versions, and the latest tag.
