@@ -44,8 +44,25 @@ func (t *traveller) visit(namespace *os.File, f func() error) error {
 	return <-result
 }
 
+// live serves on a thread of its own, but never on the process's first one,
+// whose namespaces are what /proc/self shows to everyone.
 func (t *traveller) live() {
 	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		moved := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(moved)
+			t.serve()
+		}()
+		<-moved // holding the first thread until the other goroutine has another
+		runtime.UnlockOSThread()
+		return
+	}
+	t.serve()
+}
+
+func (t *traveller) serve() {
 	for job := range t.jobs {
 		job()
 	}
