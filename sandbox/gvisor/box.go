@@ -31,6 +31,7 @@ type box struct {
 	cont   *container.Container
 	kernel *gvisorsandbox.Sandbox
 	pidfd  *os.File // of the sentry
+	gofer  int      // pid of the file server
 	stream io.ReadWriteCloser
 	group  *cgroup // nil: no control groups
 
@@ -55,7 +56,7 @@ func newBox(s *starter) (*box, error) {
 		return nil, fmt.Errorf("hold the sandbox's process: %w", err)
 	}
 	return &box{
-		id: s.id, engine: s.engine, bundle: s.bundle, cont: s.cont, kernel: s.cont.Sandbox,
+		id: s.id, engine: s.engine, bundle: s.bundle, cont: s.cont, kernel: s.cont.Sandbox, gofer: s.cont.GoferPid.Load(),
 		pidfd: os.NewFile(uintptr(fd), "pidfd"), stream: s.host, group: s.group,
 		done: make(chan struct{}), gone: make(chan struct{}),
 	}, nil
@@ -108,8 +109,10 @@ func (b *box) kill() error {
 
 // unlessEnded: the watcher closes the descriptor when the sentry has ended.
 func (b *box) unlessEnded(err error) error {
-	if errors.Is(err, os.ErrClosed) {
+	select {
+	case <-b.done:
 		return nil
+	default:
+		return err
 	}
-	return err
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,6 +36,8 @@ type bundle struct {
 	spec   sandbox.Spec
 	id     identity
 	worker uint32 // the worker's uid inside; guestRoot when it cannot be another
+	agent  string // the agent's directory; set by write
+	live   bool   // host files beneath the live roots are attached, not mounted by gVisor
 }
 
 // liveDir is the host directory behind a live root.
@@ -62,6 +63,9 @@ func (b *bundle) write() error {
 			return err
 		}
 	}
+	if err := b.bringAgent(); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(b.oci())
 	if err != nil {
 		return err
@@ -71,6 +75,21 @@ func (b *bundle) write() error {
 	}
 	view := bootView{CPUs: b.wholeCPUs(), MemoryBytes: b.spec.Limits.MemoryBytes}
 	return view.write(b.dir)
+}
+
+// bringAgent copies the agent when it lies where a sandbox's users cannot go.
+// (What gVisor's file server cannot reach it asks this process for, at the
+// price of a thread that never ends.)
+func (b *bundle) bringAgent() error {
+	b.agent = b.spec.Agent
+	if !b.id.pair || reachable(b.agent) == nil {
+		return nil
+	}
+	b.agent = filepath.Join(b.dir, "agent")
+	if err := os.CopyFS(b.agent, os.DirFS(b.spec.Agent)); err != nil {
+		return fmt.Errorf("copy the agent: %w", err)
+	}
+	return nil
 }
 
 // makeDir makes a directory that belongs to the sandbox's root.
@@ -171,16 +190,23 @@ func (b *bundle) mounts() []specs.Mount {
 		{Destination: "/proc", Type: "proc", Source: "proc"},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs"},
 		tmpfs("/dev/shm", "1777", shmBytes, guestRoot),
-		bind(b.spec.Agent, sandbox.AgentDir, sandbox.ReadOnly),
+		bind(b.agent, sandbox.AgentDir, sandbox.ReadOnly),
 	}
-	for _, root := range b.covered() {
+	covered := b.covered()
+	for _, root := range covered {
 		mounts = append(mounts, bind(b.underDir(root), root, sandbox.ReadOnly))
 	}
-	// gVisor mounts by length of the destination, and not stably: the second
-	// slash puts these above the empty directories and below what lies in them.
+	// gVisor mounts by length of the destination, and not stably: a second
+	// slash puts the real directory above the empty one and below what lies in it.
+	place := func(root string) string {
+		if slices.Contains(covered, root) {
+			return "/" + root
+		}
+		return root
+	}
 	mounts = append(mounts,
-		tmpfs("/"+sandbox.TempDir, "1777", b.spec.Limits.DiskBytes, guestRoot),
-		tmpfs("/"+sandbox.WorkDir, "0755", b.spec.Limits.DiskBytes, b.worker))
+		tmpfs(place(sandbox.TempDir), "1777", b.spec.Limits.DiskBytes, guestRoot),
+		tmpfs(place(sandbox.WorkDir), "0755", b.spec.Limits.DiskBytes, b.worker))
 	for _, root := range sandbox.LiveRoots() {
 		mounts = append(mounts, bind(b.liveDir(root), root, b.liveMode()))
 	}
@@ -188,24 +214,36 @@ func (b *bundle) mounts() []specs.Mount {
 }
 
 // liveMode: a read-only mount would make all that is attached below it
-// read-only inside the sandbox; without late attachments it is the safer one.
+// read-only inside the sandbox; without attachments it is the safer one.
 func (b *bundle) liveMode() sandbox.Mode {
-	if b.id.pair {
+	if b.live {
 		return sandbox.ReadWrite
 	}
 	return sandbox.ReadOnly
 }
 
-// exposed are the caller's mounts, outer ones first.
+// exposed are the mounts that gVisor makes.
 func (b *bundle) exposed() []specs.Mount {
-	ordered := slices.SortedStableFunc(slices.Values(b.spec.Mounts), func(x, y sandbox.Mount) int {
-		return cmp.Compare(path.Clean(x.Sandbox), path.Clean(y.Sandbox))
-	})
-	mounts := make([]specs.Mount, 0, len(ordered))
-	for _, m := range ordered {
-		mounts = append(mounts, bind(m.Host, m.Sandbox, m.Mode))
+	var mounts []specs.Mount
+	for _, m := range b.spec.Mounts {
+		if !b.attaches(m) {
+			mounts = append(mounts, bind(m.Host, m.Sandbox, m.Mode))
+		}
 	}
 	return mounts
+}
+
+// attached are the mounts that are made as those of a running sandbox are,
+// outer ones first.
+func (b *bundle) attached() []sandbox.Mount {
+	ordered := slices.SortedStableFunc(slices.Values(b.spec.Mounts), func(x, y sandbox.Mount) int {
+		return cmp.Compare(x.Sandbox, y.Sandbox)
+	})
+	return slices.DeleteFunc(ordered, func(m sandbox.Mount) bool { return !b.attaches(m) })
+}
+
+func (b *bundle) attaches(m sandbox.Mount) bool {
+	return b.live && slices.ContainsFunc(sandbox.LiveRoots(), func(root string) bool { return beneath(m.Sandbox, root) })
 }
 
 func bind(source, dest string, mode sandbox.Mode) specs.Mount {

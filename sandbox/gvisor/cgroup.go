@@ -152,18 +152,11 @@ func (g *cgroup) limit(limits sandbox.Limits) error {
 		g.setIfThere("pids", "pids.max", strconv.Itoa(groupPIDs)))
 }
 
-// add moves processes, with all their threads, into the group.
-func (g *cgroup) add(pids ...int) error {
-	done := map[string]bool{}
+// add moves a process, with all its threads, into the group.
+func (g *cgroup) add(pid int) error {
 	for _, dir := range g.dirs {
-		if done[dir] {
-			continue
-		}
-		done[dir] = true
-		for _, pid := range pids {
-			if err := writeFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
-				return fmt.Errorf("move a process into its control group: %w", err)
-			}
+		if err := writeFile(dir, "cgroup.procs", strconv.Itoa(pid)); err != nil {
+			return fmt.Errorf("move a process into its control group: %w", err)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/runsc/config"
 
 	"github.com/biocypher/biocage-mcp/sandbox"
 )
@@ -87,6 +88,8 @@ func (e *Engine) probe(ctx context.Context) error {
 func remedy() string {
 	exe, err := os.Stat("/proc/self/exe")
 	switch {
+	case config.CgoEnabled:
+		return "the program was built with cgo, and gVisor starts it where no shared library is; build it with CGO_ENABLED=0"
 	case !hasPidfd():
 		return "the kernel is too old; use Linux 5.10 or newer"
 	case os.Geteuid() == 0 && err == nil && exe.Mode().Perm()&0o005 != 0o005:

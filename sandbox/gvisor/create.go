@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -67,7 +68,7 @@ func (e *Engine) start(ctx context.Context, spec sandbox.Spec, id identity) (*bo
 	made := make(chan result, 1)
 	go func() {
 		defer e.making.Done()
-		b, err := s.run(spec, id)
+		b, err := s.run(ctx, spec, id)
 		made <- result{b, err}
 	}()
 	select {
@@ -113,8 +114,8 @@ type starter struct {
 	cont   *container.Container
 }
 
-func (s *starter) run(spec sandbox.Spec, id identity) (*box, error) {
-	b, err := s.make(spec, id)
+func (s *starter) run(ctx context.Context, spec sandbox.Spec, id identity) (*box, error) {
+	b, err := s.make(ctx, spec, id)
 	if err == nil {
 		return b, nil
 	}
@@ -125,9 +126,9 @@ func (s *starter) run(spec sandbox.Spec, id identity) (*box, error) {
 	return nil, fmt.Errorf("create a sandbox: %w", err)
 }
 
-func (s *starter) make(spec sandbox.Spec, id identity) (*box, error) {
+func (s *starter) make(ctx context.Context, spec sandbox.Spec, id identity) (*box, error) {
 	e := s.engine
-	s.bundle = &bundle{dir: e.inst.sandboxDir(s.id), spec: spec, id: id, worker: workerFor(spec, id)}
+	s.bundle = &bundle{dir: e.inst.sandboxDir(s.id), spec: spec, id: id, worker: workerFor(spec, id), live: e.live && id.pair}
 	if err := s.bundle.write(); err != nil {
 		return nil, err
 	}
@@ -143,7 +144,10 @@ func (s *starter) make(spec sandbox.Spec, id identity) (*box, error) {
 	if err := s.newContainer(); err != nil {
 		return nil, err
 	}
-	if err := s.confine(spec.Limits); err != nil {
+	if err := s.confine(); err != nil {
+		return nil, err
+	}
+	if err := s.attachAll(ctx); err != nil {
 		return nil, err
 	}
 	b, err := newBox(s)
@@ -181,13 +185,35 @@ func (s *starter) newContainer() error {
 	return errors.Join(err, restore(), s.guest.Close())
 }
 
-// confine puts the host processes under their limits.
-func (s *starter) confine(limits sandbox.Limits) error {
-	sentry, gofer := s.cont.Sandbox.Getpid(), s.cont.GoferPid.Load()
-	if s.group != nil {
-		return s.group.add(sentry, gofer)
+// confine puts the host processes under their limits. The sentry has made
+// processes already, from which those of user code will descend; it is
+// repeated until no new one is found.
+func (s *starter) confine() error {
+	done := map[int]bool{}
+	for range 10 {
+		pids, err := withChildren(s.cont.Sandbox.Getpid())
+		if err != nil {
+			return fmt.Errorf("find the sandbox's processes: %w", err)
+		}
+		fresh := slices.DeleteFunc(append(pids, s.cont.GoferPid.Load()), func(pid int) bool { return done[pid] })
+		if len(fresh) == 0 {
+			return nil
+		}
+		for _, pid := range fresh {
+			if err := s.confineOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
+			done[pid] = true
+		}
 	}
-	return pinCPUs(sentry, s.bundle.wholeCPUs())
+	return errors.New("confine the sandbox: it makes processes faster than they can be confined")
+}
+
+func (s *starter) confineOne(pid int) error {
+	if s.group != nil {
+		return s.group.add(pid)
+	}
+	return pinCPUs(pid, s.bundle.wholeCPUs())
 }
 
 // undo removes what a failed start left. gVisor has killed its own processes.

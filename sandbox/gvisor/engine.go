@@ -16,6 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 
 	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/sandbox/hostmount"
 )
 
 // Engine starts sandboxes by gVisor inside this process. Create it with New,
@@ -26,6 +27,7 @@ type Engine struct {
 	inst  *instance
 	conf  *config.Config
 	tree  *cgroupTree // nil: no control groups
+	live  bool        // host files can be attached to running sandboxes
 	check checkCache
 
 	mu     sync.Mutex
@@ -55,6 +57,7 @@ func New(opts Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("prepare gVisor: %w", err), os.RemoveAll(inst.dir))
 	}
 	e := &Engine{opts: opts, log: opts.Logger, inst: inst, conf: conf, boxes: map[string]*box{}, check: checkCache{turn: make(chan struct{}, 1)}}
+	e.live = hostmount.Supported() == nil
 	if !opts.NoCgroups {
 		e.tree = newCgroupTree(inst.name)
 	}
@@ -68,7 +71,7 @@ func (e *Engine) Name() string { return "gvisor" }
 func (e *Engine) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
 		Isolation:  "gVisor (systrap)",
-		LiveExpose: false,
+		LiveExpose: e.live,
 		Network:    false, // an outside network would be the host's own, loopback and all
 		HardMemory: e.tree != nil,
 	}

@@ -141,3 +141,46 @@ func TestSandboxAnswers(t *testing.T) {
 		}
 	}
 }
+
+func TestExpose(t *testing.T) {
+	e := testEngine(t, nil)
+	if !e.Capabilities().LiveExpose {
+		skip(t, "host files cannot be attached to running sandboxes here")
+	}
+	k := start(t, e, testSpec(t))
+	host := t.TempDir()
+	if err := os.WriteFile(filepath.Join(host, "in"), []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(host, 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(host, "in"), 12345, 12345); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	expose := func(target string, mode sandbox.Mode) {
+		t.Helper()
+		if err := k.box.(sandbox.Exposer).Expose(t.Context(), dir, target, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Log(k.eval("os.listdir('/data')"))
+	expose("/data/ro", sandbox.ReadOnly)
+	expose("/data/rw", sandbox.ReadWrite)
+	for _, c := range []string{"os.listdir('/data')", "os.listdir('/data/ro')", "os.stat('/data/ro/in')", "open('/data/ro/in').read()", "open('/data/ro/x','w')",
+		"open('/data/rw/x','w').write('new')", "os.stat('/data/rw/x').st_uid", "os.mkdir('/data/rw/d')", "os.rename('/data/rw/x','/data/rw/d/y')", "os.listdir('/data/rw/d')",
+		"os.chmod('/data/rw/d/y', 0o4755)", "os.symlink('/etc/passwd','/data/rw/link')", "open('/data/rw/link').read()[:4]",
+		"os.rename('/data/rw','/data/z')", "os.listdir('/data/rw/..')", "open('/data/z','w')", "os.link('/data/ro/in','/data/rw/in2')"} {
+		t.Log(c, "=", k.eval("%s", c))
+	}
+	ls, _ := os.ReadDir(host)
+	for _, l := range ls {
+		i, _ := l.Info()
+		t.Logf("%v %v %+v", l.Name(), i.Mode(), i.Sys())
+	}
+}

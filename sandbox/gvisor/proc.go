@@ -14,17 +14,25 @@ import (
 // procStartTime reads a process's start in clock ticks after boot: with the
 // pid and the boot it names a process for good.
 func procStartTime(pid int) (uint64, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold anything; the 20th field after it is the start.
-	_, rest, found := strings.Cut(string(raw[bytes.LastIndexByte(raw, ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if !found || len(fields) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
-	}
 	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// statFields are those after the name, which is in parentheses and may hold
+// anything: the state, the parent, and so on.
+func statFields(pid int) ([]string, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	if len(fields) < 20 {
+		return nil, fmt.Errorf("/proc/%d/stat has an unknown form", pid)
+	}
+	return fields, nil
 }
 
 func bootID() (string, error) {
@@ -66,6 +74,33 @@ func isPart(argv []string, stateDir string) bool {
 		}
 	}
 	return false
+}
+
+// withChildren lists a process and all that descends from it.
+func withChildren(pid int) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	children := map[int][]int{}
+	for _, e := range entries {
+		child, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		fields, err := statFields(child)
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if parent, err := strconv.Atoi(fields[1]); err == nil {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all, nil
 }
 
 // tasks lists the threads of a process.

@@ -63,10 +63,10 @@ func reachable(dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		if err != nil {
-			return fmt.Errorf("reach the environment: %w", err)
+			return fmt.Errorf("reach what a sandbox starts from: %w", err)
 		}
 		if info.Mode().Perm()&0o001 == 0 {
-			return fmt.Errorf("sandboxes cannot reach the environment %s: %s keeps others out; move the environment or run chmod o+x %s: %w",
+			return fmt.Errorf("sandboxes cannot reach %s: %s keeps others out; choose another place or run chmod o+x %s: %w",
 				dir, at, at, sandbox.ErrRootMissing)
 		}
 		if at == "/" {
