@@ -155,7 +155,7 @@ func (t *treeReader) add(header *tar.Header, content io.Reader) error {
 			return err
 		}
 	}
-	mode := fs.FileMode(header.Mode & 0o777) //nolint:gosec // masked
+	mode := fs.FileMode(header.Mode & 0o777)
 	switch header.Typeflag {
 	case tar.TypeDir:
 		if header.Mode&0o1000 != 0 {

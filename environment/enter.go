@@ -74,7 +74,7 @@ func run(ctx context.Context, s step, name string, args ...string) ([]byte, erro
 	defer runtime.UnlockOSThread()
 	var stdout capped
 	lines := &lineWriter{line: s.Line}
-	cmd := exec.CommandContext(ctx, name, args...)
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the builder's own commands
 	cmd.Dir = "/"
 	cmd.Env = s.Env
 	cmd.Stderr = lines

@@ -19,14 +19,14 @@ var (
 	ErrNoBase = errors.New("no base system to build from")
 	// ErrNoDocker: an image was asked for, but the store knows no Docker daemon.
 	ErrNoDocker = errors.New("no Docker daemon to load the environment into")
-	// ErrProject: the project file has faults; each is joined as a *Fault.
+	// ErrProject: the project file has faults; each is joined as a *ProjectError.
 	ErrProject = errors.New("the project file cannot be used")
 	// ErrLock: the requirements lock cannot be used.
 	ErrLock = errors.New("the requirements lock cannot be used")
 )
 
-// A Fault is one thing wrong with a project file.
-type Fault struct {
+// A ProjectError is one thing wrong with a project file.
+type ProjectError struct {
 	File   string
 	Line   int    // 0 when unknown
 	Key    string // dotted, "" when the whole file is meant
@@ -34,7 +34,7 @@ type Fault struct {
 }
 
 // Error implements error: file:line: key: reason.
-func (f *Fault) Error() string {
+func (f *ProjectError) Error() string {
 	text := f.File
 	if f.Line > 0 {
 		text += ":" + strconv.Itoa(f.Line)

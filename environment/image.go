@@ -45,10 +45,10 @@ func (s *Store) Load(ctx context.Context, e Environment) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		writer.CloseWithError(writeTree(ctx, e.Dir, writer)) //nolint:errcheck,gosec // always nil
+		writer.CloseWithError(writeTree(ctx, e.Dir, writer))
 	}()
 	err = s.docker.ImportImage(ctx, e.Image, reader, imageChanges(e))
-	reader.CloseWithError(io.ErrClosedPipe) //nolint:errcheck,gosec // always nil; ends the writer when the daemon did not read all
+	reader.CloseWithError(io.ErrClosedPipe) // ends the writer when the daemon did not read all
 	<-done
 	if err != nil {
 		return fmt.Errorf("load environment %q into the Docker daemon: %w", e.Name, err)

@@ -131,16 +131,15 @@ func (p *projectParser) words(key string, words []string, check func(string) str
 }
 
 func (p *projectParser) syntax(err error) {
-	var parse toml.ParseError
-	if errors.As(err, &parse) {
-		p.faults = append(p.faults, &Fault{File: p.file, Line: parse.Position.Line, Reason: parse.Message})
+	if parse, ok := errors.AsType[toml.ParseError](err); ok {
+		p.faults = append(p.faults, &ProjectError{File: p.file, Line: parse.Position.Line, Reason: parse.Message})
 		return
 	}
 	p.fault("", err.Error())
 }
 
 func (p *projectParser) fault(key, reason string) {
-	p.faults = append(p.faults, &Fault{File: p.file, Line: p.line(key), Key: key, Reason: reason})
+	p.faults = append(p.faults, &ProjectError{File: p.file, Line: p.line(key), Key: key, Reason: reason})
 }
 
 // line finds where key is set: the decoder does not tell. Good enough for a

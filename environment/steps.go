@@ -47,7 +47,7 @@ func (s *Store) furnish(support string) error {
 			if err != nil {
 				return fmt.Errorf("read the host's settings: %w", err)
 			}
-			if err := os.WriteFile(filepath.Join(support, name), content, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(support, name), content, 0o644); err != nil { //nolint:gosec // names of our own
 				return fmt.Errorf("copy the host's settings: %w", err)
 			}
 			break

@@ -141,7 +141,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 	held, err := s.holdAll(name, versions)
 	defer func() {
 		for _, lock := range held {
-			lock.Close() //nolint:errcheck,gosec // as above
+			lock.Close() //nolint:errcheck // as above
 		}
 	}()
 	if err != nil {

@@ -90,21 +90,28 @@ func empty(root *os.Root, name string, keep func(string) bool) error {
 		return err
 	}
 	for _, entry := range entries {
-		child := path.Join(name, entry.Name())
-		if keep(child) {
-			continue
-		}
-		if entry.IsDir() {
-			if err := empty(root, child, keep); err != nil {
-				return err
-			}
-		}
-		err := root.Remove(child)
-		if err != nil && !errors.Is(err, syscall.ENOTEMPTY) { // something in it stays
+		if err := remove(root, path.Join(name, entry.Name()), entry.IsDir(), keep); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remove removes an entry, but not the files to keep, nor their directories.
+func remove(root *os.Root, name string, isDir bool, keep func(string) bool) error {
+	if keep(name) {
+		return nil
+	}
+	if isDir {
+		if err := empty(root, name, keep); err != nil {
+			return err
+		}
+	}
+	err := root.Remove(name)
+	if errors.Is(err, syscall.ENOTEMPTY) { // something in it stays
+		return nil
+	}
+	return err
 }
 
 // normalise walks the whole tree and sets owners and modes.
@@ -123,7 +130,7 @@ func normalise(ctx context.Context, dir string) (int64, error) {
 			return err
 		}
 		if !info.IsDir() && !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 {
-			return os.Remove(name) // device nodes, sockets, pipes
+			return os.Remove(name) //nolint:gosec // devices, sockets, pipes; nobody else writes to the tree
 		}
 		size += info.Size()
 		return settle(name, strings.TrimPrefix(name, dir), info, chown)
