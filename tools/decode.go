@@ -11,6 +11,7 @@ import (
 
 	"github.com/invopop/jsonschema"
 
+	"github.com/biocypher/biocage-mcp/internal/spell"
 	"github.com/biocypher/biocage-mcp/session"
 )
 
@@ -90,7 +91,7 @@ func isNull(raw json.RawMessage) bool { return bytes.Equal(bytes.TrimSpace(raw),
 
 func unknownArgument(tool, name string, known []string) error {
 	message := fmt.Sprintf("%s has no argument %s", tool, shorten(strconv.Quote(name), 60))
-	if near := nearest(name, known); near != "" {
+	if near := spell.Nearest(name, known); near != "" {
 		message += "; did you mean " + near + "?"
 	} else {
 		message += "."

@@ -1,8 +1,6 @@
 package config
 
-import (
-	"strings"
-)
+import "strings"
 
 // A Fault is one thing that is wrong with the configuration.
 type Fault struct {
@@ -33,36 +31,4 @@ func (f Faults) Error() string {
 		lines = append(lines, "  "+fault.String())
 	}
 	return strings.Join(lines, "\n")
-}
-
-// nearest gives the known name that word most probably means, or "".
-func nearest(word string, known []string) string {
-	best, limit := "", len(word)/3+1
-	for _, name := range known {
-		if d := distance(strings.ToLower(word), name); d <= limit {
-			best, limit = name, d-1
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance of two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		previous := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := previous
-			if a[i] != b[j] {
-				cost++
-			}
-			previous = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

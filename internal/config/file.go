@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/biocypher/biocage-mcp/internal/spell"
 )
 
 // readFile reads the file's text. It walks the syntax tree itself instead of
@@ -181,7 +183,7 @@ func unknownKey(name string, t reflect.Type) string {
 	for i := range known {
 		known[i] = t.Field(i).Tag.Get("yaml")
 	}
-	if near := nearest(name, known); near != "" {
+	if near := spell.Nearest(name, known); near != "" {
 		return "unknown key; did you mean " + near + "?"
 	}
 	return "unknown key; known here: " + strings.Join(known, ", ")

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/biocypher/biocage-mcp/internal/spell"
 )
 
 // validate reports every impossible value, at the place it came from. Keys
@@ -105,7 +107,7 @@ func (l *loader) oneOf(key, value string, allowed ...string) {
 		return
 	}
 	message := fmt.Sprintf("%q is not one of %s", value, strings.Join(allowed, ", "))
-	if near := nearest(value, allowed); near != "" {
+	if near := spell.Nearest(value, allowed); near != "" {
 		message += "; did you mean " + near + "?"
 	}
 	l.check(key, false, message)

@@ -1,17 +1,21 @@
-package tools
+// Package spell guesses which known name a misspelt one means.
+package spell
 
 import "strings"
 
-// nearest gives the known name that word most probably means, or "": one that
+// maxWord bounds what is compared: a longer word is no misspelt name.
+const maxWord = 64
+
+// Nearest gives the known name that word most probably means, or "": one that
 // is few edits away, or one that begins or ends like it.
-func nearest(word string, known []string) string {
+func Nearest(word string, known []string) string {
 	word = strings.ToLower(word)
-	best, limit := "", min(len(word), 64)/3+1
-	if len(word) > 64 {
+	if len(word) > maxWord {
 		return ""
 	}
+	best, limit := "", len(word)/3+1
 	for _, name := range known {
-		if d := distance(word, name); d <= limit {
+		if d := distance(word, strings.ToLower(name)); d <= limit {
 			best, limit = name, d-1
 		}
 	}
