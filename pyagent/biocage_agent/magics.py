@@ -30,7 +30,7 @@ def _cell_magic(lines: list[str], first: int) -> str | None:
         inner = translate(body)
         lines[first] = ""
         return "\n".join(lines[: first + 1]) + "\n" + (body if inner is None else inner)
-    if name in ("bash", "sh", "script", "writefile"):
+    if name in ("bash", "sh", "writefile"):
         return "\n" * first + f"__biocage_magic__({name!r}, {rest!r}, {body!r});"
     return "\n" * first + f"__biocage_magic__({'%' + name!r}, {rest!r});"
 
@@ -44,7 +44,7 @@ def _line(line: str) -> str:
         return f"{indent}__biocage_magic__('!', {command!r});"
     if (match := _MAGIC.match(line)) is not None:
         indent, name, rest = match.groups()
-        if name in ("time", "timeit") and rest and not rest.startswith("-"):
+        if name == "time" and rest:
             return indent + rest
         return f"{indent}__biocage_magic__({name!r}, {rest!r});"
     if (match := _HELP.match(line)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # the functions without the enums: user code cannot reach into them
 import contextlib
 import inspect
 import linecache
@@ -25,10 +26,25 @@ if TYPE_CHECKING:
 
 Send = Callable[["Header", bytes], None]
 
-_SIGINT = frozenset({signal.SIGINT})
+_SIGINT = int(signal.SIGINT)
+_MASK = (_SIGINT,)
 _CHUNK = 512 << 10
+_TRIES = 100
+_EXIT_BROKEN = 70
 _MAX_SOURCE = 16 << 20
+_MAX_SOURCES = 5000
 _CO_COROUTINE = inspect.CO_COROUTINE
+
+
+def _block_interrupts() -> None:
+    """End the time in which SIGINT is let in; one in the very last moment comes too late."""
+    for _ in range(_TRIES):
+        try:
+            _signal.pthread_sigmask(_signal.SIG_BLOCK, _MASK)
+        except BaseException:  # noqa: BLE001, S112 - what a handler of the user's raises
+            continue
+        return
+    os._exit(_EXIT_BROKEN)
 
 
 class Outcome:
@@ -52,6 +68,7 @@ class Runner:
         self._ceiling = ceiling
         self._loop: AbstractEventLoop | None = None
         self._sources: OrderedDict[str, int] = OrderedDict()
+        self._source_size = 0
         self._hinter = hints.Hinter(self.namespace, setup)
         self._counter = 0
 
@@ -80,9 +97,9 @@ class Runner:
         for place, finder in sys.path_importer_cache.items():
             if finder is not None and not place.startswith((sys.prefix, sys.base_prefix)):
                 finder.invalidate_caches()
-        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        while signal.sigtimedwait(_SIGINT, 0) is not None:
+        if _signal.getsignal(_SIGINT) is not _signal.default_int_handler:
+            _signal.signal(_SIGINT, _signal.default_int_handler)
+        while _signal.sigtimedwait(_MASK, 0) is not None:
             pass
 
     def _guarded(self, frame: Frame) -> Outcome:
@@ -91,18 +108,14 @@ class Runner:
         self._counter = frame.header["number"] or self._counter + 1
         name = f"<cell {self._counter}>"
         try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGINT)
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, _MASK)
             self._execute(source.normalise(source.decode(frame.body)), name, outcome)
         except SystemExit as error:
             self._on_exit(error, outcome)
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is told
             self._on_error(error, name, outcome)
-        while True:
-            try:
-                signal.pthread_sigmask(signal.SIG_BLOCK, _SIGINT)
-            except BaseException:  # noqa: BLE001, S112 - an interrupt in the very last moment comes too late
-                continue
-            return outcome
+        _block_interrupts()
+        return outcome
 
     def _execute(self, text: str, name: str, outcome: Outcome) -> None:
         self._register(name, text)
@@ -148,12 +161,12 @@ class Runner:
 
     def _register(self, name: str, text: str) -> None:
         """Let tracebacks and inspect.getsource find the lines, now and later."""
-        lines = text.splitlines(keepends=True)
-        linecache.cache[name] = (len(text), None, lines, name)
-        self._sources.pop(name, None)
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        self._source_size += len(text) - self._sources.pop(name, 0)
         self._sources[name] = len(text)
-        while sum(self._sources.values()) > _MAX_SOURCE and len(self._sources) > 1:
-            old, _ = self._sources.popitem(last=False)
+        while len(self._sources) > 1 and (self._source_size > _MAX_SOURCE or len(self._sources) > _MAX_SOURCES):
+            old, size = self._sources.popitem(last=False)
+            self._source_size -= size
             linecache.cache.pop(old, None)
 
     def _on_exit(self, error: SystemExit, outcome: Outcome) -> None:
@@ -173,7 +186,7 @@ class Runner:
         outcome.texts.pop("result", None)
         outcome.texts["traceback"] = told.text
         outcome.texts["message"] = told.message
-        outcome.error = {"ename": told.name, "line": told.line, "hint": self._hinter.hint(error, told.line)}
+        outcome.error = {"ename": told.name, "line": told.line, "hint": self._hinter.hint(error)}
 
     def _reply(self, send: Send, nonce: str, most: int, spool: int, outcome: Outcome) -> None:
         parts: list[list[Any]] = []

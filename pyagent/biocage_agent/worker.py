@@ -16,7 +16,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from biocage_agent import display, hooks, limits, system
+from biocage_agent import commands, display, hooks, limits, system
 from biocage_agent.frames import MAX_BODY_IN, Decoder, Frame, Header, encode
 from biocage_agent.namespace import make_main
 from biocage_agent.runner import Runner
@@ -106,6 +106,7 @@ def run(control: socket.socket, stdout: int, stderr: int, setup: WorkerSetup) ->
     ceiling.apply()
     runner = Runner(module, streams, setup, ceiling)
     builtins.display = runner.shown.display  # type: ignore[attr-defined]
+    builtins.__biocage_magic__ = commands.make(runner.namespace)  # type: ignore[attr-defined]
     link.send({"type": "ready"})
     _serve(link, runner)
 
