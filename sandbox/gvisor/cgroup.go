@@ -26,8 +26,11 @@ import (
 const (
 	cgroupPrefix = "biocage-" // of the group of an instance
 	// kernelBytes is what the sentry and the gofer themselves need beside the
-	// limit that the sandbox's user asked for.
+	// limit that the sandbox's user asked for, and forkBytes what a forked
+	// process needs in gVisor beyond what it would on the host, because memory
+	// is copied in larger pieces.
 	kernelBytes = 96 << 20
+	forkBytes   = 1 << 20
 	// groupPIDs bounds host threads; a process of the sandbox is bounded by
 	// RLIMIT_NPROC, and the sentry dies when it cannot make threads.
 	groupPIDs = 4096
@@ -133,8 +136,13 @@ func (t *cgroupTree) create(id string, limits sandbox.Limits) (*cgroup, error) {
 	return g, nil
 }
 
+// hardMemory is the bound of all host memory of a sandbox.
+func hardMemory(limits sandbox.Limits) int64 {
+	return limits.MemoryBytes + kernelBytes + forkBytes*limits.PIDs
+}
+
 func (g *cgroup) limit(limits sandbox.Limits) error {
-	memory := strconv.FormatInt(limits.MemoryBytes+kernelBytes, 10)
+	memory := strconv.FormatInt(hardMemory(limits), 10)
 	quota := strconv.FormatInt(max(1000, int64(limits.CPUs*cpuPeriod)), 10)
 	if g.v2 {
 		return errors.Join(

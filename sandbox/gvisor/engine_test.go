@@ -172,7 +172,8 @@ func TestExpose(t *testing.T) {
 	t.Log(k.eval("os.listdir('/data')"))
 	expose("/data/ro", sandbox.ReadOnly)
 	expose("/data/rw", sandbox.ReadWrite)
-	for _, c := range []string{"os.listdir('/data')", "os.listdir('/data/ro')", "os.stat('/data/ro/in')", "open('/data/ro/in').read()", "open('/data/ro/x','w')",
+	for _, c := range []string{"os.listdir('/data')", "os.listdir('/data/ro')", "os.stat('/data/ro/in')", "open('/data/ro/in').read()", "open('/data/ro/x','w')", "os.chmod('/data/ro/in', 0o640)", "oct(os.stat('/data/ro/in').st_mode)", "os.utime('/data/ro/in', (1,1))", "os.stat('/data/ro/in').st_mtime", "os.chmod('/etc/hostname', 0o644)",
+		"os.utime('/etc/hostname', (1,1))", "os.truncate('/data/ro/in', 1)", "os.chown('/data/ro/in', 1000, 1000)", "os.setxattr('/data/ro/in', 'user.a', b'1')",
 		"open('/data/rw/x','w').write('new')", "os.stat('/data/rw/x').st_uid", "os.mkdir('/data/rw/d')", "os.rename('/data/rw/x','/data/rw/d/y')", "os.listdir('/data/rw/d')",
 		"os.chmod('/data/rw/d/y', 0o4755)", "os.symlink('/etc/passwd','/data/rw/link')", "open('/data/rw/link').read()[:4]",
 		"os.rename('/data/rw','/data/z')", "os.listdir('/data/rw/..')", "open('/data/z','w')", "os.link('/data/ro/in','/data/rw/in2')"} {

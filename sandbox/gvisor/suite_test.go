@@ -54,7 +54,9 @@ func left() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, found...)
+		for _, dir := range found {
+			items = append(items, sandboxtest.Reapable+dir)
+		}
 	}
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -97,5 +99,5 @@ func dead(t *testing.T) string {
 	if err := os.MkdirAll(in.sandboxDir(id), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return id
+	return sandboxtest.Reapable + in.sandboxDir(id)
 }

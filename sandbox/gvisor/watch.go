@@ -133,7 +133,7 @@ func (b *box) guard(ended <-chan struct{}) {
 			continue // it ends just now, or is busy starting; the next look tells
 		}
 		b.usage.Store(int64(usage.Total))
-		if int64(usage.Total) > b.bundle.spec.Limits.MemoryBytes+kernelBytes {
+		if int64(usage.Total) > hardMemory(b.bundle.spec.Limits) {
 			b.killForMemory()
 			return
 		}

@@ -80,7 +80,8 @@ func (s *suite) memoryEnded(t *testing.T, b *box) {
 }
 
 func (s *suite) testProcesses(t *testing.T, e sandbox.Engine) {
-	b := s.create(t, e)
+	// Enough memory for 64 copies of the probe, which gVisor makes whole.
+	b := s.create(t, e, func(spec *sandbox.Spec) { spec.Limits.MemoryBytes = 1 << 30 })
 	got := b.out(`
 import os, signal, time
 made = []
