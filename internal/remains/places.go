@@ -1,6 +1,7 @@
 package remains
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,22 +10,50 @@ import (
 	"strings"
 )
 
-// leftEntries lists what is in the directories.
-func leftEntries(dirs []string) ([]string, error) {
-	var left []string
-	for _, dir := range dirs {
-		entries, err := os.ReadDir(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("cannot look for what is left: %w", err)
-		}
-		for _, entry := range entries {
-			left = append(left, "directory entry "+filepath.Join(dir, entry.Name()))
+// ownedEntries lists the entries of dir that belong to the process: by a name
+// such as biocage-PID-…, or by a file `owner` with its number.
+func ownedEntries(dir string, pid int) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for what is left: %w", err)
+	}
+	var owned []string
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		if strings.HasPrefix(entry.Name(), fmt.Sprintf("biocage-%d-", pid)) || ownerOf(path) == pid {
+			owned = append(owned, path)
 		}
 	}
-	return left, nil
+	return owned, nil
+}
+
+// ownerOf reads the file `owner` of a directory; 0 when there is none.
+func ownerOf(dir string) int {
+	raw, err := os.ReadFile(filepath.Join(dir, "owner"))
+	if err != nil {
+		return 0 // most entries have none
+	}
+	var owner struct {
+		PID int `json:"pid"`
+	}
+	if err := json.Unmarshal(raw, &owner); err != nil {
+		return 0 // it is somebody else's
+	}
+	return owner.PID
+}
+
+// leftPlaces lists those that are still there.
+func leftPlaces(places []string) []string {
+	var left []string
+	for _, place := range places {
+		if _, err := os.Lstat(place); !errors.Is(err, fs.ErrNotExist) {
+			left = append(left, "directory "+place)
+		}
+	}
+	return left
 }
 
 // leftMounts lists the mounts whose description holds one of the words.

@@ -2,6 +2,7 @@ package remains
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,27 @@ func TestPickMounts(t *testing.T) {
 	}
 }
 
+func TestOwnedEntries(t *testing.T) {
+	dir := t.TempDir()
+	for name, owner := range map[string]string{
+		"biocage-12-9-boot": "", "biocage-123-9-boot": "", "i-a": `{"pid":12,"start":9}`, "i-b": `{"pid":123}`, "i-c": "12",
+	} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "owner"), []byte(owner), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := ownedEntries(dir, 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{filepath.Join(dir, "biocage-12-9-boot"), filepath.Join(dir, "i-a")}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A server dies and its child lives on: the watch must tell, until it is gone.
 func TestWatchSeesOrphan(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -123,8 +145,14 @@ func TestWatchSeesOrphan(t *testing.T) {
 		t.Error(diff)
 	}
 
-	if err := os.WriteFile(filepath.Join(dir, "socket"), nil, 0o600); err != nil {
-		t.Fatal(err)
+	mine := filepath.Join(dir, "i-1")
+	for path, pid := range map[string]int{mine: server.Process.Pid, filepath.Join(dir, "i-2"): 1} {
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, "owner"), fmt.Appendf(nil, `{"pid":%d}`, pid), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := child.Kill(); err != nil {
 		t.Fatal(err)
@@ -133,10 +161,10 @@ func TestWatchSeesOrphan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"directory entry " + filepath.Join(dir, "socket")}, left); diff != "" {
+	if diff := cmp.Diff([]string{"directory " + mine}, left); diff != "" {
 		t.Error(diff)
 	}
-	if err := os.Remove(filepath.Join(dir, "socket")); err != nil {
+	if err := os.RemoveAll(mine); err != nil {
 		t.Fatal(err)
 	}
 	if left, _, err = watch.Gone(t.Context(), 5*time.Second); err != nil || len(left) > 0 {

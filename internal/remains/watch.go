@@ -18,8 +18,9 @@ type Options struct {
 	Docker bool
 	// Env is the environment of the docker command; nil is this process's own.
 	Env []string
-	// Dirs are directories that nobody but this server uses: each entry in
-	// one of them is left behind. One that does not exist is empty.
+	// Dirs are directories in which servers keep what lives as long as they
+	// do. An entry is this server's when it is named after its process or
+	// holds a file `owner` that does. A directory need not exist.
 	Dirs []string
 }
 
@@ -28,6 +29,7 @@ type Watch struct {
 	opts   Options
 	seen   map[identity]string // descendants and containers' processes, with their command
 	boxes  map[string]bool     // ids of sandboxes
+	places map[string]bool     // entries of Dirs
 	looked bool
 }
 
@@ -39,7 +41,7 @@ type identity struct {
 
 // New makes a watch for the server that opts tell of.
 func New(opts Options) *Watch {
-	return &Watch{opts: opts, seen: map[identity]string{}, boxes: map[string]bool{}}
+	return &Watch{opts: opts, seen: map[identity]string{}, boxes: map[string]bool{}, places: map[string]bool{}}
 }
 
 // Note adds a sandbox's id, as session_info tells it.
@@ -63,6 +65,9 @@ func (w *Watch) Look(ctx context.Context) error {
 	}
 	all, err := processes()
 	if err != nil {
+		return err
+	}
+	if err := w.lookAtPlaces(); err != nil {
 		return err
 	}
 	for _, p := range family(all, w.opts.PID, w.boxes) {
@@ -94,12 +99,12 @@ func (w *Watch) Left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	dirs, err := leftEntries(w.opts.Dirs)
-	if err != nil {
+	if err := w.lookAtPlaces(); err != nil {
 		return nil, err
 	}
+	places := slices.Sorted(maps.Keys(w.places))
 	boxes := slices.Sorted(maps.Keys(w.boxes))
-	mounts, err := leftMounts(append(boxes, w.opts.Dirs...))
+	mounts, err := leftMounts(slices.Concat(boxes, places))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +112,22 @@ func (w *Watch) Left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(left, procs, dirs, mounts, groups), nil
+	return slices.Concat(left, procs, leftPlaces(places), mounts, groups), nil
+}
+
+// lookAtPlaces adds the directories' entries that are the server's now: in a
+// last moment it may have made one more.
+func (w *Watch) lookAtPlaces() error {
+	for _, dir := range w.opts.Dirs {
+		owned, err := ownedEntries(dir, w.opts.PID)
+		if err != nil {
+			return err
+		}
+		for _, place := range owned {
+			w.places[place] = true
+		}
+	}
+	return nil
 }
 
 func (w *Watch) leftProcesses() ([]string, error) {
