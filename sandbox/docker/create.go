@@ -98,6 +98,9 @@ func (m *making) prepare(ctx context.Context, spec sandbox.Spec) error {
 	}
 	e.hold(m.name)
 	m.onFailure(func() error { e.freeUID(uid); e.release(m.name); return nil })
+	if cpus := float64(m.daemon.cpus); cpus > 0 && spec.Limits.CPUs > cpus {
+		spec.Limits.CPUs = cpus // the daemon refuses more than there are
+	}
 	m.plan = plan{
 		spec: spec, uid: uid, runtime: e.opts.Runtime,
 		labels: e.labels(spec.Session, uid, time.Now()),
@@ -106,6 +109,10 @@ func (m *making) prepare(ctx context.Context, spec sandbox.Spec) error {
 		return nil
 	}
 	door, err := openDoor(e.sockets)
+	if errors.Is(err, errLongPath) {
+		e.opts.Log.WarnContext(ctx, "docker frames travel by the slower attached streams", "error", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

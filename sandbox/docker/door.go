@@ -52,7 +52,7 @@ func openDoor(parent string) (_ *door, err error) {
 	}
 	path := filepath.Join(dir, channelFile)
 	if len(path) > socketPath {
-		return nil, fmt.Errorf("docker: the socket's path %s is too long; set TMPDIR to a shorter directory", path)
+		return nil, fmt.Errorf("%w: %s", errLongPath, path)
 	}
 	if d.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
 		return nil, fmt.Errorf("docker: listen on socket: %w", err)

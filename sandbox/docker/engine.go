@@ -47,6 +47,7 @@ type daemon struct {
 	pids       bool
 	apparmor   bool
 	seccomp    bool
+	cpus       int
 	runtimes   map[string]struct{}
 	defaultRun string
 	version    string
@@ -183,7 +184,7 @@ func (e *Engine) known(ctx context.Context) (*daemon, error) {
 func describe(info system.Info, host string) *daemon {
 	d := &daemon{
 		memory: info.MemoryLimit, swap: info.SwapLimit, pids: info.PidsLimit,
-		runtimes: map[string]struct{}{}, defaultRun: info.DefaultRuntime, version: info.ServerVersion,
+		cpus: info.NCPU, runtimes: map[string]struct{}{}, defaultRun: info.DefaultRuntime, version: info.ServerVersion,
 	}
 	for name := range info.Runtimes {
 		d.runtimes[name] = struct{}{}

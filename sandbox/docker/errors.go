@@ -16,6 +16,7 @@ import (
 var (
 	errPosture  = errors.New("the container is not what was asked for")
 	errImpostor = errors.New("a wrong secret was sent to the sandbox's socket")
+	errLongPath = errors.New("the socket's path is too long; set TMPDIR to a shorter directory")
 	errEnded    = errors.New("the container ended before its agent answered")
 )
 

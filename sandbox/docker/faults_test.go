@@ -1,0 +1,285 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/client"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/sandbox/sandboxtest"
+)
+
+// A faultyDaemon stands between an engine and a daemon. It may change or drop
+// answers; hijacked streams pass.
+type faultyDaemon struct {
+	host   string
+	server *http.Server
+	fault  atomic.Pointer[fault]
+	calls  atomic.Int64 // answers that the fault touched
+}
+
+// inspect is the end of the path of a container's description.
+const inspect = "/json"
+
+// A fault applies to requests whose path has an end.
+type fault struct {
+	method, path string
+	before       func(http.ResponseWriter, *http.Request) bool // true: answered
+	after        func(*http.Response) error
+}
+
+func newFaultyDaemon(t *testing.T) *faultyDaemon {
+	t.Helper()
+	behind := strings.TrimPrefix(os.Getenv(envHost), "unix://")
+	if behind == "" {
+		behind = strings.TrimPrefix(client.DefaultDockerHost, "unix://")
+	}
+	f := &faultyDaemon{}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", behind)
+	}}
+	matches := func(r *http.Request) *fault {
+		x := f.fault.Load()
+		if x == nil || r.Method != x.method || !strings.HasSuffix(r.URL.Path, x.path) {
+			return nil
+		}
+		if x.path == inspect && strings.HasSuffix(r.URL.Path, "/containers/json") {
+			return nil // the list of containers
+		}
+		return x
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport:     transport,
+		FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "docker"
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if x := matches(r.Request); x != nil && x.after != nil {
+				f.calls.Add(1)
+				return x.after(r)
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	f.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if x := matches(r); x != nil && x.before != nil {
+			f.calls.Add(1)
+			if x.before(w, r) {
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	})}
+	dir, err := os.MkdirTemp("", "bc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "d.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.host = "unix://" + socket
+	go func() { _ = f.server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = f.server.Close()
+		transport.CloseIdleConnections()
+		_ = os.RemoveAll(dir)
+	})
+	return f
+}
+
+func faultySpec(t *testing.T, image string) sandbox.Spec {
+	t.Helper()
+	agent := t.TempDir()
+	// As the agent starts, and no more.
+	const source = `
+import json, os, socket, struct, sys
+secret = b""
+while len(secret) < 32: secret += os.read(0, 32 - len(secret))
+link = socket.socket(socket.AF_UNIX)
+link.connect(sys.argv[1].split(":", 1)[1])
+link.sendall(secret)
+text = json.dumps({"type": "kernel_info", "protocol": 1}).encode()
+link.sendall(struct.pack(">II", len(text), 0) + text)
+while os.read(0, 100): pass
+`
+	if err := errors.Join(os.WriteFile(filepath.Join(agent, "a.py"), []byte(source), 0o644), os.Chmod(agent, 0o755)); err != nil { //nolint:gosec // read inside
+		t.Fatal(err)
+	}
+	return sandbox.Spec{
+		Root: sandbox.Root{Image: image}, Session: "faults", Agent: agent,
+		Command: []string{"python3", "-I", sandbox.AgentDir + "/a.py"}, Env: sandboxtest.Env(),
+		Limits: sandbox.Limits{MemoryBytes: 128 << 20, CPUs: 1, PIDs: 32, DiskBytes: 8 << 20},
+	}
+}
+
+func status(code int, message string) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, `{"message":"`+message+`"}`)
+		return true
+	}
+}
+
+func drop(*http.Response) error { return errors.New("dropped") }
+
+func replace(before, after string) func(*http.Response) error {
+	return func(r *http.Response) error {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return err
+		}
+		body = bytes.Replace(body, []byte(before), []byte(after), 1)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.ContentLength = int64(len(body))
+		r.Header.Del("Content-Length")
+		return nil
+	}
+}
+
+// Whatever a daemon does, Create answers in time, says why, and leaves nothing.
+func TestCreateOnFaultyDaemon(t *testing.T) {
+	image := needDaemon(t)
+	api := testAPI(t)
+	f := newFaultyDaemon(t)
+	slow := func(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
+		return func(_ http.ResponseWriter, r *http.Request) bool {
+			select {
+			case <-time.After(d):
+			case <-r.Context().Done():
+			}
+			return false
+		}
+	}
+	spec := faultySpec(t, image)
+	for name, test := range map[string]struct {
+		fault fault
+		is    error
+		says  string
+	}{
+		"list fails":          {fault{method: "GET", path: "/containers/json", before: status(500, "boom")}, nil, "boom"},
+		"create fails":        {fault{method: "POST", path: "/containers/create", before: status(500, "no space left on device")}, sandbox.ErrExhausted, "no space"},
+		"create answer lost":  {fault{method: "POST", path: "/containers/create", after: drop}, nil, "create sandbox"},
+		"create slow":         {fault{method: "POST", path: "/containers/create", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"attach fails":        {fault{method: "POST", path: "/attach", before: status(500, "boom")}, nil, "attach"},
+		"attach answer lost":  {fault{method: "POST", path: "/attach", after: drop}, nil, "attach"},
+		"start fails":         {fault{method: "POST", path: "/start", before: status(500, "boom")}, nil, "start"},
+		"start answer lost":   {fault{method: "POST", path: "/start", after: drop}, nil, "start"},
+		"start slow":          {fault{method: "POST", path: "/start", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"inspect fails":       {fault{method: "GET", path: inspect, before: status(500, "boom")}, nil, "boom"},
+		"limits not applied":  {fault{method: "GET", path: inspect, after: replace(`"PidsLimit":32`, `"PidsLimit":0`)}, errPosture, "HostConfig.PidsLimit"},
+		"privileged":          {fault{method: "GET", path: inspect, after: replace(`"Privileged":false`, `"Privileged":true`)}, errPosture, "HostConfig.Privileged"},
+		"seccomp not applied": {fault{method: "GET", path: inspect, after: replace(`seccomp=`, `label=`)}, errPosture, "HostConfig.SecurityOpt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, err := left(api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := testOptions(ChannelAuto)
+			opts.Host = f.host
+			e, err := New(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.fault.Store(&test.fault)
+			f.calls.Store(0)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if _, err = e.Create(ctx, spec); err == nil {
+				t.Fatal("created")
+			}
+			if f.calls.Load() == 0 {
+				t.Fatalf("the fault was not met: %v", err)
+			}
+			if (test.is != nil && !errors.Is(err, test.is)) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("create: %v; want %v and %q", err, test.is, test.says)
+			}
+			f.fault.Store(nil)
+			if err := e.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			after, err := left(api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(after) > len(before) {
+				t.Errorf("left: %v", after)
+			}
+		})
+	}
+}
+
+// A daemon that vanishes ends the sandbox for its owner, and the container
+// ends with the stream although no daemon removes it.
+func TestDaemonVanishes(t *testing.T) {
+	image := needDaemon(t)
+	api := testAPI(t)
+	f := newFaultyDaemon(t)
+	opts := testOptions(ChannelAuto)
+	opts.Host = f.host
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	before, err := left(api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.Create(t.Context(), faultySpec(t, image))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Hijacked streams outlive the server; the wait for the end does not.
+	select {
+	case <-s.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the end of the daemon was not noticed")
+	}
+	if exit := s.Exit(); !strings.Contains(exit.Reason, "daemon") {
+		t.Errorf("exit %+v, want a word about the daemon", exit)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); !errors.Is(err, sandbox.ErrUnavailable) {
+		t.Errorf("close: %v, want ErrUnavailable", err)
+	}
+	if err := e.Check(ctx); !errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), "systemctl start docker") {
+		t.Errorf("check: %v", err)
+	}
+	if _, err := e.Create(ctx, faultySpec(t, image)); !errors.Is(err, sandbox.ErrUnavailable) {
+		t.Errorf("create: %v, want ErrUnavailable", err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		after, err := left(api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(after) <= len(before)+1 { // the engine's directory of sockets
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %v", after)
+		}
+	}
+}
