@@ -96,22 +96,23 @@ func run(ctx context.Context, s step, name string, args ...string) ([]byte, erro
 	case stdout.over:
 		return nil, &StepError{Step: s.Name, Err: fmt.Errorf("it answered more than %d bytes", maxToolOutput)}
 	}
-	return stdout.Bytes(), nil
+	return stdout.content.Bytes(), nil
 }
 
-// capped collects at most maxToolOutput bytes.
+// capped collects at most maxToolOutput bytes. The buffer is not embedded: its
+// ReadFrom would go around the bound.
 type capped struct {
-	bytes.Buffer
-	over bool
+	content bytes.Buffer
+	over    bool
 }
 
 // Write implements io.Writer; what is too much is dropped and noted.
 func (c *capped) Write(p []byte) (int, error) {
-	if c.Len()+len(p) > maxToolOutput {
+	if c.content.Len()+len(p) > maxToolOutput {
 		c.over = true
 		return len(p), nil
 	}
-	return c.Buffer.Write(p)
+	return c.content.Write(p)
 }
 
 const (
