@@ -24,9 +24,6 @@ const (
 	// thread stacks and the arenas of allocators that are never touched.
 	addressSpaceExtra = 1 << 30
 	openFiles         = 4096
-	// oomScoreAdj makes the host's memory killer prefer a sandbox to whatever
-	// else runs there.
-	oomScoreAdj = 500
 )
 
 // A bundle is what gVisor starts a sandbox from: a directory with an OCI
@@ -150,7 +147,7 @@ func (b *bundle) process() *specs.Process {
 		names := []string{"CAP_SETUID", "CAP_SETGID", "CAP_KILL"}
 		caps.Bounding, caps.Permitted, caps.Effective = names, names, names
 	}
-	process := &specs.Process{
+	return &specs.Process{
 		Args:            args,
 		Env:             b.spec.Env,
 		Cwd:             sandbox.WorkDir,
@@ -159,11 +156,6 @@ func (b *bundle) process() *specs.Process {
 		NoNewPrivileges: true,
 		Rlimits:         b.rlimits(),
 	}
-	if os.Geteuid() == 0 {
-		adj := oomScoreAdj
-		process.OOMScoreAdj = &adj
-	}
-	return process
 }
 
 func (b *bundle) rlimits() []specs.POSIXRlimit {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -183,37 +182,6 @@ func (s *starter) newContainer() error {
 	})
 	s.cont = cont
 	return errors.Join(err, restore(), s.guest.Close())
-}
-
-// confine puts the host processes under their limits. The sentry has made
-// processes already, from which those of user code will descend; it is
-// repeated until no new one is found.
-func (s *starter) confine() error {
-	done := map[int]bool{}
-	for range 10 {
-		pids, err := withChildren(s.cont.Sandbox.Getpid())
-		if err != nil {
-			return fmt.Errorf("find the sandbox's processes: %w", err)
-		}
-		fresh := slices.DeleteFunc(append(pids, s.cont.GoferPid.Load()), func(pid int) bool { return done[pid] })
-		if len(fresh) == 0 {
-			return nil
-		}
-		for _, pid := range fresh {
-			if err := s.confineOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
-				return err
-			}
-			done[pid] = true
-		}
-	}
-	return errors.New("confine the sandbox: it makes processes faster than they can be confined")
-}
-
-func (s *starter) confineOne(pid int) error {
-	if s.group != nil {
-		return s.group.add(pid)
-	}
-	return pinCPUs(pid, s.bundle.wholeCPUs())
 }
 
 // undo removes what a failed start left. gVisor has killed its own processes.

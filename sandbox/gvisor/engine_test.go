@@ -185,3 +185,16 @@ func TestExpose(t *testing.T) {
 		t.Logf("%v %v %+v", l.Name(), i.Mode(), i.Sys())
 	}
 }
+
+func TestMemoryBombs(t *testing.T) {
+	e := testEngine(t, nil)
+	spec := testSpec(t)
+	spec.Limits.MemoryBytes = 128 << 20
+	k := start(t, e, spec)
+	for i := range 8 {
+		begin := time.Now()
+		got := k.eval(`os.waitpid((lambda p: p or (bytearray(900<<20), os._exit(0)))(os.fork()), 0)[1]`)
+		st, err := k.box.Stats(t.Context())
+		t.Logf("%d: %s %v %+v %v", i, got, time.Since(begin), st, err)
+	}
+}

@@ -26,7 +26,7 @@ func TestSuite(t *testing.T) {
 		Left: left,
 		Dead: dead,
 		Promise: sandboxtest.Promise{
-			Seccomp: true, UID: privileged,
+			Seccomp: true, UID: privileged, MemoryKillsChild: privileged, OOMCounted: privileged,
 			Namespaces: []string{"pid", "net", "ipc", "uts", "mnt", "user"},
 		},
 	})

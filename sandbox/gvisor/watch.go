@@ -23,7 +23,9 @@ func (b *box) watch() {
 	ended, unguarded := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(unguarded)
-		b.guard(ended)
+		if b.group == nil {
+			b.guard(ended)
+		}
 	}()
 	go func() {
 		b.await()
@@ -109,9 +111,8 @@ func (b *box) closeStream() error {
 	return nil
 }
 
-// guard ends the sandbox when its memory is beyond the limit. With a control
-// group the kernel holds the limit; but it may have killed only one of the
-// host processes, and a sandbox that lost one is not worth keeping.
+// guard ends the sandbox when its memory is beyond the limit, where no control
+// group holds it.
 func (b *box) guard(ended <-chan struct{}) {
 	ticker := time.NewTicker(guardInterval)
 	defer ticker.Stop()
@@ -120,13 +121,6 @@ func (b *box) guard(ended <-chan struct{}) {
 		case <-ended:
 			return
 		case <-ticker.C:
-		}
-		if b.group != nil {
-			if b.oomKills() > 0 {
-				b.killForMemory()
-				return
-			}
-			continue
 		}
 		usage, err := b.kernel.Usage(false)
 		if err != nil {
