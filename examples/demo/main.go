@@ -31,12 +31,14 @@ type options struct {
 	engine string
 	out    string
 	data   string
+
+	runtimeDir string // XDG_RUNTIME_DIR
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, os.Args[1:], newScreen(os.Stdout, look()), os.Stderr)
+	err := run(ctx, os.Args[1:], os.Getenv("XDG_RUNTIME_DIR"), newScreen(os.Stdout, look()), os.Stderr)
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return
@@ -62,11 +64,12 @@ func look() style {
 	return style{width: width, colour: os.Getenv("NO_COLOR") == ""}
 }
 
-func run(ctx context.Context, args []string, scr *screen, stderr io.Writer) error {
+func run(ctx context.Context, args []string, runtimeDir string, scr *screen, stderr io.Writer) error {
 	opts, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
+	opts.runtimeDir = runtimeDir
 	if err := os.MkdirAll(opts.out, 0o755); err != nil {
 		return fmt.Errorf("cannot make the output directory: %w", err)
 	}

@@ -34,18 +34,19 @@ type server struct {
 	took    time.Duration // from the start to the answer to initialize
 	logPath string
 
-	cmd    *exec.Cmd
-	log    *os.File
-	config string
-	ended  chan struct{} // closed when the process has ended
-	failed error         // how it ended; valid after ended
-	wait   sync.Once
+	runtimeDir string
+	cmd        *exec.Cmd
+	log        *os.File
+	config     string
+	ended      chan struct{} // closed when the process has ended
+	failed     error         // how it ended; valid after ended
+	wait       sync.Once
 }
 
 // start does what a host does: it writes the configuration, starts the
 // program with pipes, and says hello.
 func start(ctx context.Context, opts options) (_ *server, err error) {
-	s := &server{logPath: filepath.Join(opts.out, "server.log"), ended: make(chan struct{})}
+	s := &server{runtimeDir: opts.runtimeDir, logPath: filepath.Join(opts.out, "server.log"), ended: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.kill())
@@ -151,7 +152,11 @@ func (s *server) release() error {
 
 // watch is for what this server may leave behind.
 func (s *server) watch(engine string) *remains.Watch {
-	return remains.New(remains.Options{PID: s.cmd.Process.Pid, Docker: engine == "docker"})
+	return remains.New(remains.Options{
+		PID:    s.cmd.Process.Pid,
+		Docker: engine == "docker",
+		Dirs:   remains.RunDirs(os.Geteuid(), s.runtimeDir, os.TempDir()),
+	})
 }
 
 // canWatch: without /proc nothing can be told of processes.

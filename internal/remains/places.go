@@ -110,3 +110,16 @@ func leftGroups(boxes []string) ([]string, error) {
 	}
 	return left, nil
 }
+
+// RunDirs are where servers of this user keep what lives as long as they do:
+// below runtimeDir (XDG_RUNTIME_DIR, which root does not use) or tempDir.
+func RunDirs(uid int, runtimeDir, tempDir string) []string {
+	if uid == 0 {
+		return []string{"/run/biocage", tempDir}
+	}
+	dirs := []string{filepath.Join("/tmp", fmt.Sprintf("biocage-%d", uid)), tempDir}
+	if runtimeDir != "" {
+		dirs = append(dirs, filepath.Join(runtimeDir, "biocage"))
+	}
+	return dirs
+}
