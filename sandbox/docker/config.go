@@ -55,19 +55,21 @@ func containerConfig(p plan) *container.Config {
 		user = "0"
 	}
 	return &container.Config{
-		Hostname:        "sandbox",
-		User:            user + ":" + user,
-		AttachStdin:     true,
-		AttachStdout:    true,
-		AttachStderr:    true,
-		OpenStdin:       true,
-		StdinOnce:       true, // the lease: our connection ends, stdin ends, PID 1 ends
-		Env:             p.spec.Env,
-		Entrypoint:      command,
-		Healthcheck:     &container.HealthConfig{Test: []string{"NONE"}},
-		Image:           p.spec.Root.Image,
-		WorkingDir:      sandbox.WorkDir,
-		NetworkDisabled: p.spec.Network == sandbox.NetworkNone,
+		Hostname:     "sandbox",
+		User:         user + ":" + user,
+		AttachStdin:  true,
+		AttachStdout: true,
+		AttachStderr: true,
+		OpenStdin:    true,
+		StdinOnce:    true, // the lease: our connection ends, stdin ends, PID 1 ends
+		Env:          p.spec.Env,
+		Entrypoint:   command,
+		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
+		Image:        p.spec.Root.Image,
+		WorkingDir:   sandbox.WorkDir,
+		// gVisor takes over the interfaces that are up; without a namespace
+		// made by the daemon (mode none does) not even loopback would be.
+		NetworkDisabled: p.spec.Network == sandbox.NetworkNone && !p.gvisor(),
 		Labels:          p.labels,
 		StopSignal:      "SIGKILL", // PID 1 ignores SIGTERM from its own namespace
 		StopTimeout:     &stopTimeout,

@@ -24,6 +24,7 @@ const (
 	envHost    = "DOCKER_HOST"
 	envImage   = "BIOCAGE_TEST_IMAGE"
 	envChannel = "BIOCAGE_TEST_DOCKER_CHANNEL" // handed to the host process
+	envRuntime = "BIOCAGE_TEST_DOCKER_RUNTIME" // handed to the host process
 )
 
 func TestMain(m *testing.M) {
@@ -32,7 +33,9 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return nil, err
 		}
-		return New(testOptions(Channel(channel)))
+		opts := testOptions(Channel(channel))
+		opts.Runtime = os.Getenv(envRuntime)
+		return New(opts)
 	})
 	os.Exit(m.Run())
 }
@@ -147,6 +150,33 @@ func TestEngine(t *testing.T) {
 			})
 		})
 	}
+}
+
+// gVisor as the daemon's runtime, where the daemon has it: the first process
+// is root inside, and user code another user.
+func TestEngineRunsc(t *testing.T) {
+	image := needDaemon(t)
+	api := testAPI(t)
+	opts := testOptions(ChannelAuto)
+	opts.Runtime = runsc
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.Check(t.Context())
+	_ = e.Close()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Setenv(envChannel, "0")
+	t.Setenv(envRuntime, runsc)
+	sandboxtest.Run(t, sandboxtest.Options{
+		New:     func() (sandbox.Engine, error) { return New(opts) },
+		Root:    sandbox.Root{Image: image},
+		Left:    func() ([]string, error) { return left(api) },
+		Dead:    func(t *testing.T) string { return deadContainer(t, api, image) },
+		Promise: sandboxtest.Promise{InitImmune: true, NoExec: true},
+	})
 }
 
 // deadContainer makes a container that a process which has ended would own.
