@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/biocypher/biocage-mcp/environment"
+	"github.com/biocypher/biocage-mcp/internal/config"
+	"github.com/biocypher/biocage-mcp/pyagent"
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/sandbox/docker"
+	"github.com/biocypher/biocage-mcp/session"
+)
+
+// A baseMaker makes what sandboxes are made from: engine, environment, agent.
+// It is asked at the first need, because all of that may block.
+type baseMaker struct {
+	host host
+	pick func(context.Context) (chosen, error)
+
+	mu    sync.Mutex
+	holds []io.Closer // guarded by mu; environments in use
+}
+
+func newBaseMaker(h host) *baseMaker { return &baseMaker{host: h, pick: h.choose} }
+
+// make chooses the engine and prepares it. After an error nothing is kept.
+func (b *baseMaker) make(ctx context.Context) (session.Base, error) {
+	c, err := b.pick(ctx)
+	if err != nil {
+		return session.Base{}, err
+	}
+	base, err := b.prepare(ctx, c)
+	if err != nil {
+		return session.Base{}, errors.Join(err, c.engine.Close())
+	}
+	b.host.log.InfoContext(ctx, "engine chosen", "engine", c.engine.Name(), "reason", c.reason,
+		"isolation", c.engine.Capabilities().Isolation, "environment", base.Environment)
+	if n, err := c.engine.Reap(ctx); err != nil {
+		b.host.log.WarnContext(ctx, "leftovers of earlier processes not removed", "error", err)
+	} else if n > 0 {
+		b.host.log.InfoContext(ctx, "leftovers of earlier processes removed", "sandboxes", n)
+	}
+	return base, nil
+}
+
+func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error) {
+	cfg := b.host.cfg
+	agent, err := pyagent.Install(filepath.Join(b.host.dataDir(), "agent"))
+	if err != nil {
+		return session.Base{}, err
+	}
+	env, err := b.environment(ctx, c)
+	if err != nil {
+		return session.Base{}, err
+	}
+	network := sandbox.NetworkNone
+	if cfg.Sandbox.Network == "full" {
+		network = sandbox.NetworkFull
+	}
+	var packages []string
+	for _, p := range env.Packages {
+		packages = append(packages, p.Name)
+	}
+	return session.Base{
+		Engine: c.engine,
+		Spec: sandbox.Spec{
+			Root:    sandbox.Root{Dir: env.Dir, Image: env.Image},
+			Command: pyagent.Command(env.Python, sandbox.AgentDir),
+			Env:     env.Env(),
+			Agent:   agent,
+			Limits:  limits(cfg.Sandbox),
+			Network: network,
+		},
+		Environment: env.Name,
+		Preload:     env.Preload,
+		Packages:    packages,
+	}, nil
+}
+
+func limits(s config.Sandbox) sandbox.Limits {
+	return sandbox.Limits{MemoryBytes: int64(s.Memory), CPUs: s.CPUs, PIDs: s.PIDs, DiskBytes: int64(s.Disk)}
+}
+
+// environment finds the configured environment, holds it and, for Docker,
+// loads it into the daemon. For Docker it may be an image of the daemon's.
+func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Environment, error) {
+	name := b.host.cfg.Environment
+	store, err := b.host.store(c.docker)
+	if err != nil {
+		return environment.Environment{}, err
+	}
+	env, err := store.Find(name)
+	switch {
+	case err == nil:
+	case c.docker != nil && strings.ContainsAny(name, ":/@"):
+		return imageEnvironment(ctx, c.docker, name)
+	case errors.Is(err, environment.ErrNotBuilt):
+		return environment.Environment{}, fmt.Errorf("the Python environment %q: %w: build it with `%s`: %w", name, sandbox.ErrRootMissing, buildCommand(name), err)
+	default:
+		return environment.Environment{}, err
+	}
+	hold, err := store.Hold(env)
+	if err != nil {
+		return environment.Environment{}, err
+	}
+	if c.docker != nil {
+		if err := store.Load(ctx, env); err != nil {
+			return environment.Environment{}, errors.Join(err, hold.Close())
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.holds = append(b.holds, hold)
+	return env, nil
+}
+
+func buildCommand(name string) string {
+	if name == environment.DefaultName {
+		return "biocage env build"
+	}
+	return "biocage env build --name " + name
+}
+
+// imageEnvironment takes an image of the daemon's as it is. It is never
+// pulled here: that may take minutes, and a call waits for it.
+func imageEnvironment(ctx context.Context, d *docker.Engine, ref string) (environment.Environment, error) {
+	there, err := d.HasImage(ctx, ref)
+	switch {
+	case err != nil:
+		return environment.Environment{}, err
+	case !there:
+		return environment.Environment{}, fmt.Errorf("the image %s: %w: run `docker pull %s`", ref, sandbox.ErrRootMissing, ref)
+	}
+	return environment.Environment{Name: ref, Image: ref, Python: "python3"}, nil
+}
+
+// Close lets go of the environments.
+func (b *baseMaker) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	for _, hold := range b.holds {
+		errs = append(errs, hold.Close())
+	}
+	b.holds = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/biocypher/biocage-mcp/environment"
+	"github.com/biocypher/biocage-mcp/internal/config"
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/sandbox/docker"
+	"github.com/biocypher/biocage-mcp/sandbox/gvisor"
+)
+
+// A host is what commands know of this machine: where things are kept and how
+// engines are made.
+type host struct {
+	p   process
+	cfg config.Config
+	log *slog.Logger
+}
+
+func (h host) dataDir() string {
+	if h.cfg.DataDir != "" {
+		return h.cfg.DataDir
+	}
+	return environment.DefaultDataDir(os.Geteuid(), h.p.getenv)
+}
+
+// runDir is for what lives as long as sandboxes: short, because sockets are
+// below it, and on a tmpfs where there is one.
+func (h host) runDir() string {
+	uid := os.Geteuid()
+	if uid == 0 {
+		return "/run/biocage"
+	}
+	if dir := h.p.getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && len(dir)+len("/biocage") <= gvisor.MaxRunDir {
+		return filepath.Join(dir, "biocage")
+	}
+	return filepath.Join("/tmp", "biocage-"+strconv.Itoa(uid))
+}
+
+func (h host) docker() (*docker.Engine, error) {
+	opts := docker.Options{Host: h.p.getenv("DOCKER_HOST"), Version: buildVersion(), Log: h.log}
+	if h.p.getenv("DOCKER_TLS_VERIFY") != "" {
+		opts.TLSDir = h.p.getenv("DOCKER_CERT_PATH")
+	}
+	return docker.New(opts)
+}
+
+func (h host) gvisor() (*gvisor.Engine, error) {
+	return gvisor.New(gvisor.Options{RunDir: h.runDir(), Logger: h.log})
+}
+
+// store opens the environments; d may be nil.
+func (h host) store(d *docker.Engine) (*environment.Store, error) {
+	opts := environment.Options{DataDir: h.dataDir(), Logger: h.log, Environ: h.p.environ}
+	if d != nil {
+		opts.Docker = d
+	}
+	return environment.Open(opts)
+}
+
+// A chosen engine comes with the reason for the choice.
+type chosen struct {
+	engine sandbox.Engine
+	docker *docker.Engine // the same, when it is Docker
+	reason string
+}
+
+// choose finds the engine that the configuration asks for; auto is Docker when
+// it answers, else gVisor.
+func (h host) choose(ctx context.Context) (chosen, error) {
+	var dockerErr error
+	if h.cfg.Engine != "gvisor" {
+		d, err := h.checkedDocker(ctx)
+		if err == nil {
+			return chosen{d, d, reason(h.cfg.Engine, "a Docker daemon answers")}, nil
+		}
+		if h.cfg.Engine == "docker" {
+			return chosen{}, fmt.Errorf("the engine docker cannot be used: %w", err)
+		}
+		dockerErr = err
+	}
+	g, err := h.gvisor()
+	switch {
+	case err == nil:
+		return chosen{g, nil, reason(h.cfg.Engine, "no Docker daemon answers")}, nil
+	case dockerErr == nil:
+		return chosen{}, fmt.Errorf("the engine gvisor cannot be used: %w", err)
+	}
+	return chosen{}, fmt.Errorf("no engine can be used here: start Docker, or run on Linux where gVisor works: %w", errors.Join(dockerErr, err))
+}
+
+func reason(asked, found string) string {
+	if asked == "auto" {
+		return found
+	}
+	return "the configuration asks for it"
+}
+
+// checkedDocker makes the Docker engine and sees that its daemon answers.
+func (h host) checkedDocker(ctx context.Context) (*docker.Engine, error) {
+	d, err := h.docker()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Check(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}

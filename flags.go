@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/biocypher/biocage-mcp/internal/config"
+	"github.com/biocypher/biocage-mcp/internal/spell"
+)
+
+const globalHelp = `  --config FILE             configuration file (BIOCAGE_CONFIG)
+  --engine auto|docker|gvisor
+  --log-level debug|info|warn|error
+  --log-format text|json
+`
+
+// globalKeys are the flags of every command, by the key that they set.
+func globalKeys() map[string]string {
+	return map[string]string{"config": "", "engine": "engine", "log-level": "log.level", "log-format": "log.format"}
+}
+
+// leadingGlobals splits off the global flags that stand before the command.
+func leadingGlobals(args []string) (globals, rest []string, err error) {
+	for len(args) > 0 {
+		name, _, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
+		if _, ok := globalKeys()[name]; !ok || !strings.HasPrefix(args[0], "-") {
+			break
+		}
+		n := 2
+		if hasValue {
+			n = 1
+		}
+		if len(args) < n {
+			return nil, nil, usageError{"the flag --" + name + " needs a value"}
+		}
+		globals, args = append(globals, args[:n]...), args[n:]
+	}
+	return globals, args, nil
+}
+
+// A flagSet is a command's flags. Those that set a configuration key are kept
+// as text and checked with the rest of the configuration.
+type flagSet struct {
+	*flag.FlagSet
+	synopsis string
+	help     string
+	config   string
+	values   map[string]string // by configuration key
+}
+
+func newFlags(name, synopsis, help string) *flagSet {
+	f := &flagSet{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), synopsis: synopsis, help: help, values: map[string]string{}}
+	f.SetOutput(io.Discard) // faults are told once, by run
+	f.StringVar(&f.config, "config", "", "")
+	for flagName, key := range globalKeys() {
+		if key != "" {
+			f.key(flagName, key)
+		}
+	}
+	return f
+}
+
+// key adds a flag that sets a configuration key.
+func (f *flagSet) key(name, key string) {
+	f.Func(name, "", func(value string) error {
+		f.values[key] = value
+		return nil
+	})
+}
+
+// parse reads the arguments. done means that help was asked for and given.
+func (f *flagSet) parse(p process, args []string) (done bool, err error) {
+	err = f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err = fmt.Fprintf(p.stdout, "Usage: biocage %s\n\n%s\nFlags of every command:\n%s", f.synopsis, f.help, globalHelp)
+		return true, err
+	case err != nil:
+		return false, usageError{f.explain(err)}
+	}
+	return false, nil
+}
+
+// explain says what is wrong with a command line, with the nearest flag.
+func (f *flagSet) explain(err error) string {
+	text := err.Error()
+	if word, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		var names []string
+		f.VisitAll(func(fl *flag.Flag) { names = append(names, fl.Name) })
+		text = fmt.Sprintf("%s has no flag --%s", f.Name(), word)
+		if near := spell.Nearest(word, names); near != "" {
+			text += "; did you mean --" + near + "?"
+		}
+	}
+	return text + " (biocage " + f.Name() + " --help)"
+}
+
+// noArguments refuses what is left behind the flags.
+func (f *flagSet) noArguments() error {
+	if f.NArg() > 0 {
+		return usageError{fmt.Sprintf("%s takes no argument %q (biocage %s --help)", f.Name(), f.Arg(0), f.Name())}
+	}
+	return nil
+}
+
+// load reads the configuration.
+func (f *flagSet) load(p process) (config.Config, error) {
+	src := config.Source{Name: f.config, Env: p.getenv, Flags: f.values}
+	if src.Name == "" {
+		src.Name = p.getenv("BIOCAGE_CONFIG")
+	}
+	if src.Name != "" {
+		data, err := os.ReadFile(src.Name)
+		if err != nil {
+			return config.Config{}, usageError{"the configuration cannot be read: " + err.Error()}
+		}
+		src.Data = data
+	}
+	cfg, err := config.Load(src)
+	if err != nil {
+		return config.Config{}, usageError{err.Error()}
+	}
+	return cfg, nil
+}
+
+// getenv looks a variable up; the last one of a name counts.
+func (p process) getenv(name string) string {
+	for i := len(p.environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(p.environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/internal/config"
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/session"
+)
+
+const (
+	queueWait    = 5 * time.Second // a call waits so long for a busy session
+	startTimeout = 3 * time.Minute // an environment may have to be loaded first
+	closeTimeout = 3500 * time.Millisecond
+)
+
+// A cage is a manager with what it was made from.
+type cage struct {
+	*session.Manager
+	base *baseMaker
+}
+
+// newCage wires a manager; adjust may change its options.
+func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.Options)) (*cage, error) {
+	roots, mounts, err := exposures(h.cfg.Expose)
+	if err != nil {
+		return nil, err
+	}
+	r := h.cfg.Run
+	opts := session.Options{
+		Base:           base.make,
+		Timeout:        r.Timeout.Std(),
+		MaxTimeout:     r.MaxTimeout.Std(),
+		AnswerWithin:   r.AnswerWithin.Std(),
+		InterruptGrace: r.InterruptGrace.Std(),
+		QueueWait:      queueWait,
+		StartTimeout:   startTimeout,
+		MaxOutput:      int64(r.MaxOutput),
+		StopOnFailure:  r.StopSessionOnFailure,
+		IdleTimeout:    h.cfg.Session.IdleTimeout.Std(),
+		MaxSessions:    h.cfg.Session.Max,
+		Warm:           h.cfg.Session.Warm,
+		Roots:          roots,
+		Mounts:         mounts,
+		Logger:         h.log,
+	}
+	if adjust != nil {
+		adjust(&opts)
+	}
+	return &cage{Manager: session.NewManager(ctx, opts), base: base}, nil
+}
+
+// end closes everything, within its bound, also after ctx has ended.
+func (c *cage) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return errors.Join(c.Manager.Close(ctx), c.base.Close())
+}
+
+// exposures checks what the configuration lets sandboxes see.
+func exposures(e config.Expose) ([]session.HostRoot, []session.ExposeRequest, error) {
+	var (
+		roots  []session.HostRoot
+		mounts []session.ExposeRequest
+		errs   []error
+	)
+	for i, root := range e.Roots {
+		if info, err := os.Stat(root.Path); err != nil || !info.IsDir() {
+			errs = append(errs, fmt.Errorf("expose.roots[%d].path: %s is not a directory on this machine", i, root.Path))
+		}
+		roots = append(roots, session.HostRoot{Path: root.Path, Mode: mode(root.Mode)})
+	}
+	for i, m := range e.Mounts {
+		if _, err := os.Stat(m.Host); err != nil {
+			errs = append(errs, fmt.Errorf("expose.mounts[%d].host: %s does not exist on this machine", i, m.Host))
+		}
+		if err := sandbox.CheckTarget(m.Sandbox); err != nil {
+			errs = append(errs, fmt.Errorf("expose.mounts[%d].sandbox: %s %w", i, m.Sandbox, err))
+		}
+		mounts = append(mounts, session.ExposeRequest{HostPath: m.Host, SandboxPath: m.Sandbox, Mode: mode(m.Mode)})
+	}
+	if len(errs) > 0 {
+		return nil, nil, usageError{"the configuration has faults:\n" + errors.Join(errs...).Error()}
+	}
+	return roots, mounts, nil
+}
+
+func mode(word string) sandbox.Mode {
+	if word == "rw" {
+		return sandbox.ReadWrite
+	}
+	return sandbox.ReadOnly
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/environment"
+	"github.com/biocypher/biocage-mcp/internal/serve"
+	"github.com/biocypher/biocage-mcp/tools"
+)
+
+// drain is how long cancelled calls may take to end; with closeTimeout it
+// keeps the whole end of the server below five seconds.
+const drain = time.Second
+
+const serveHelp = `Serve the Model Context Protocol on standard input and output. Logs go to
+standard error. The server ends with its input, or with SIGINT, SIGTERM or
+SIGHUP; a second signal ends it at once.
+
+  --transport stdio         (http is not available yet)
+  --listen HOST:PORT        for http
+`
+
+func runServe(ctx context.Context, p process, args []string) error {
+	f := newFlags("serve", "[serve] [FLAGS]", serveHelp)
+	f.key("transport", "server.transport")
+	f.key("listen", "server.listen")
+	if done, err := f.parse(p, args); done || err != nil {
+		return err
+	}
+	if err := f.noArguments(); err != nil {
+		return err
+	}
+	cfg, err := f.load(p)
+	if err != nil {
+		return err
+	}
+	if cfg.Server.Transport == "http" {
+		return usageError{"the transport http is not available in this version; use server.transport: stdio"}
+	}
+	h := host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
+	return h.serve(ctx)
+}
+
+func (h host) serve(ctx context.Context) error {
+	c, err := newCage(ctx, h, newBaseMaker(h), nil)
+	if err != nil {
+		return err
+	}
+	opts := tools.Options{
+		Packages:   h.packagesLine(),
+		Network:    h.cfg.Sandbox.Network == "full",
+		MaxTimeout: h.cfg.Run.MaxTimeout.Std(),
+		Structured: h.cfg.Output.Structured,
+		Logger:     h.log,
+	}
+	stdio := &serve.Stdio{
+		Server: serve.NewServer(serve.Options{
+			Version:      buildVersion(),
+			Tools:        tools.All(c.Manager, opts),
+			Templates:    tools.Templates(c.Manager, opts),
+			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment) },
+		}),
+		In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain,
+	}
+	h.log.InfoContext(ctx, "serving", "transport", "stdio", "version", buildVersion())
+	c.Prepare()
+	err = stdio.Serve(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		h.log.InfoContext(ctx, "ending", "reason", cause.Error())
+	}
+	return errors.Join(err, c.end(ctx))
+}
+
+// instructions is what a host may tell its model of this server. The engine
+// is left out until it is known.
+func instructions(engine, environment string) string {
+	text := "Python in an isolated sandbox of your own. State stays between python_run calls; after a failure the answer says what was kept."
+	if engine != "" {
+		text += fmt.Sprintf(" Engine: %s; environment: %s.", engine, environment)
+	}
+	return text
+}
+
+// maxPackagesLine bounds what the list of packages costs in every conversation.
+const maxPackagesLine = 160
+
+// packagesLine names what a model most probably wants of the environment.
+// Finding it reads one small file, so a start is not delayed.
+func (h host) packagesLine() string {
+	store, err := h.store(nil)
+	if err != nil {
+		return ""
+	}
+	env, err := store.Find(h.cfg.Environment)
+	if err != nil {
+		return "" // the first call says what to do
+	}
+	return packagesLine(env.Packages)
+}
+
+func packagesLine(packages []environment.Package) string {
+	rank := func(name string) int {
+		known := []string{
+			"numpy", "pandas", "scipy", "scikit-learn", "matplotlib", "seaborn", "pillow", "openpyxl", "pyarrow", "requests",
+			"polars", "statsmodels", "sympy", "networkx", "torch", "tensorflow", "jax", "biopython", "scanpy", "beautifulsoup4", "lxml",
+		}
+		if i := slices.Index(known, name); i >= 0 {
+			return i
+		}
+		return len(known)
+	}
+	names := make([]string, 0, len(packages))
+	for _, p := range packages {
+		names = append(names, strings.ToLower(p.Name))
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	line := ""
+	for i, name := range names {
+		next := strings.TrimPrefix(line+", "+name, ", ")
+		if len(next) > maxPackagesLine || rank(name) == rank("") && i >= 12 {
+			return fmt.Sprintf("%s and %d more", line, len(names)-i)
+		}
+		line = next
+	}
+	return line
+}
