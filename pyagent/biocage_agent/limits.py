@@ -12,6 +12,7 @@ _MIB = 1 << 20
 _LEAST = 64 * _MIB
 _ROOM = 24 * _MIB
 _PROBE = 64 * _MIB
+_BALLAST = 4 * _MIB
 
 
 def drop_user(uid: int) -> None:
@@ -82,6 +83,7 @@ class Ceiling:
         self._size = "VmData"
         self._limit = 0
         self._tight = False
+        self._ballast: mmap.mmap | None = None
 
     def apply(self) -> None:
         """Set the bound for this process and its children."""
@@ -95,6 +97,14 @@ class Ceiling:
         reserve = 32 * _MIB + self._memory // 16
         self._limit = max(_LEAST, self._memory - reserve) + untouched
         self._set(self._limit)
+        self._fill_ballast()
+
+    def _fill_ballast(self) -> None:
+        """Hold some memory that can be let go where not even a number can be made."""
+        try:
+            self._ballast = mmap.mmap(-1, _BALLAST, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, MemoryError):
+            self._ballast = None
 
     def _set(self, size: int) -> None:
         _, hard = resource.getrlimit(self._kind)
@@ -103,11 +113,14 @@ class Ceiling:
         resource.setrlimit(self._kind, (size, hard))
 
     def give_room(self) -> None:
-        """After a MemoryError: a little above what is used, so that it can be told."""
+        """After a MemoryError: a little above what can be used so far, so that it can be told."""
         if not self._limit:
             return
-        used = _status().get(self._size, 0)
-        self._set(max(self._limit, used + _ROOM))
+        if self._ballast is not None:
+            self._ballast.close()
+            self._ballast = None
+        soft, _ = resource.getrlimit(self._kind)
+        self._set(soft + _ROOM)
         self._tight = True
 
     def before_cell(self) -> None:
@@ -117,3 +130,5 @@ class Ceiling:
         used = _status().get(self._size, 0)
         self._tight = used + _ROOM > self._limit
         self._set(max(self._limit, used + _ROOM))
+        if self._ballast is None:
+            self._fill_ballast()

@@ -30,6 +30,7 @@ _SIGINT = int(signal.SIGINT)
 _MASK = (_SIGINT,)
 _CHUNK = 512 << 10
 _TRIES = 100
+_NUMBERS = (int, bool)
 _EXIT_BROKEN = 70
 _MAX_SOURCE = 16 << 20
 _MAX_SOURCES = 5000
@@ -171,10 +172,10 @@ class Runner:
 
     def _on_exit(self, error: SystemExit, outcome: Outcome) -> None:
         code = error.code
-        if code is None or (type(code) is int and code == 0):
+        if code is None or (type(code) in _NUMBERS and code == 0):
             return
-        number = code & 0xFF if type(code) is int else 1
-        message = f"sys.exit({code})" if type(code) is int else tracebacks.message_of(error)
+        number = int(code) & 0xFF if isinstance(code, int) else 1
+        message = f"sys.exit({code})" if isinstance(code, int) else tracebacks.message_of(error)
         outcome.texts.pop("result", None)
         outcome.texts["message"] = message
         outcome.error = {"ename": "SystemExit", "line": 0, "hint": "", "exit_code": number}

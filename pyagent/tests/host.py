@@ -222,20 +222,26 @@ class Host:
         """Run a cell to its end; a timeout interrupts it."""
         started = time.monotonic()
         request = self.begin(code, **fields)
-        if timeout is not None:
-            self.socket.settimeout(timeout)
-            try:
-                result = self.finish(request)
-            except TimeoutError:
-                self.socket.settimeout(LIMIT)
-                self.call("interrupt_request", cell=request, grace_ms=int(grace * 1000))
-                result = self.finish(request)
-            finally:
-                self.socket.settimeout(LIMIT)
-        else:
-            result = self.finish(request)
+        if timeout is not None and not self._ends_within(request, timeout):
+            self.call("interrupt_request", cell=request, grace_ms=int(grace * 1000))
+        result = self.finish(request)
         result.seconds = time.monotonic() - started
         return result
+
+    def _ends_within(self, request: int, seconds: float) -> bool:
+        """Collect frames until the reply or the time is there."""
+        end = time.monotonic() + seconds
+        while not any(frame.header["id"] == request and "status" in frame.header for frame in self._events):
+            self.socket.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                self._events.append(self.frame())
+            except TimeoutError:
+                return False
+            finally:
+                self.socket.settimeout(LIMIT)
+            if time.monotonic() > end:
+                return False
+        return True
 
     def value(self, code: str) -> str | None:
         """The value of a cell that has to end well."""
