@@ -63,7 +63,8 @@ func (e *Engine) probe(ctx context.Context) error {
 	}
 	box, err := e.Create(ctx, sandbox.Spec{
 		Root: sandbox.Root{Dir: root}, Session: "check", Command: []string{probePath}, Agent: root,
-		Limits: sandbox.Limits{MemoryBytes: 256 << 20, CPUs: 1, PIDs: 64, DiskBytes: 1 << 20},
+		// A Go program reserves much address space that it never touches.
+		Limits: sandbox.Limits{MemoryBytes: 4 << 30, CPUs: 1, PIDs: 64, DiskBytes: 1 << 20},
 		Mounts: []sandbox.Mount{{Host: exe, Sandbox: probePath}},
 	})
 	if err != nil {

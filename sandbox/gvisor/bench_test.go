@@ -1,0 +1,127 @@
+//go:build linux && (amd64 || arm64)
+
+package gvisor
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/sandbox/sandboxtest"
+)
+
+// agentSpec starts the real agent.
+func agentSpec(t testing.TB) sandbox.Spec {
+	t.Helper()
+	dir, err := filepath.Abs("../../pyagent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := testSpec(t)
+	spec.Agent = dir
+	spec.Command = []string{"/usr/bin/python3", "-I", sandbox.AgentDir + "/biocage_agent_main.py"}
+	spec.Env = append(spec.Env, "PYTHONDONTWRITEBYTECODE=1")
+	return spec
+}
+
+func frame(t testing.TB, box sandbox.Sandbox, want string) sandboxtest.Frame {
+	t.Helper()
+	f, err := sandboxtest.ReadFrame(box.Stream())
+	if err != nil || f.Header["type"] != want {
+		t.Fatalf("got %v (%v), want %s", f.Header, err, want)
+	}
+	return f
+}
+
+func create(t testing.TB, e *Engine, spec sandbox.Spec) sandbox.Sandbox {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	box, err := e.Create(ctx, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = box.Close(context.Background()) })
+	return box
+}
+
+func request(t testing.TB, box sandbox.Sandbox, kind string, id int, more map[string]any) sandboxtest.Frame {
+	t.Helper()
+	header := map[string]any{"type": kind + "_request", "id": id}
+	for k, v := range more {
+		header[k] = v
+	}
+	if err := sandboxtest.WriteFrame(box.Stream(), header, nil); err != nil {
+		t.Fatal(err)
+	}
+	return frame(t, box, kind+"_reply")
+}
+
+// startAgent brings the agent to where it can run a cell.
+func startAgent(t testing.TB, box sandbox.Sandbox) {
+	t.Helper()
+	frame(t, box, "kernel_info")
+	reply := request(t, box, "start", 1, map[string]any{"preload": []string{}, "memory_bytes": 256 << 20, "lease_ms": 0, "spool_bytes": 1 << 20, "packages": []string{}})
+	if reply.Header["status"] != "ok" {
+		t.Fatalf("start: %v", reply.Header)
+	}
+}
+
+func TestAgentRuns(t *testing.T) {
+	box := create(t, testEngine(t, nil), agentSpec(t))
+	startAgent(t, box)
+	if reply := request(t, box, "ping", 2, nil); reply.Header["busy"] == nil {
+		t.Errorf("ping: %v", reply.Header)
+	}
+}
+
+// BenchmarkStart is from Create to the agent's first frame; the end is
+// reported beside it.
+func BenchmarkStart(b *testing.B) {
+	e, spec := testEngine(b, nil), agentSpec(b)
+	var closing time.Duration
+	for b.Loop() {
+		box := create(b, e, spec)
+		frame(b, box, "kernel_info")
+		b.StopTimer()
+		begin := time.Now()
+		if err := box.Close(context.Background()); err != nil {
+			b.Fatal(err)
+		}
+		closing += time.Since(begin)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(closing.Microseconds())/1000/float64(b.N), "ms-close")
+}
+
+// BenchmarkPing is one round trip to the agent.
+func BenchmarkPing(b *testing.B) {
+	box := create(b, testEngine(b, nil), agentSpec(b))
+	startAgent(b, box)
+	id := 1
+	for b.Loop() {
+		id++
+		request(b, box, "ping", id, nil)
+	}
+}
+
+// BenchmarkIdle reports what a sandbox with a started agent holds.
+func BenchmarkIdle(b *testing.B) {
+	e := testEngine(b, nil)
+	if e.tree == nil {
+		b.Skip("no control groups to measure with")
+	}
+	box := create(b, e, agentSpec(b))
+	startAgent(b, box)
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	stats, err := box.Stats(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(stats.MemoryBytes)/(1<<20), "MiB")
+	b.ReportMetric(float64(stats.CPU.Milliseconds()), "ms-cpu")
+}
