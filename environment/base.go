@@ -65,7 +65,7 @@ func (s *Store) base(ctx context.Context, request BuildRequest, report reporter)
 			continue
 		}
 		report.say(phaseBase, "trying "+way.kind+" "+way.ref)
-		found, err := s.tryBase(ctx, way, request.Refresh, report)
+		found, err := s.tryBase(ctx, s.withBytecode(way, report), request.Refresh, report)
 		if err == nil {
 			return found, nil
 		}
@@ -86,7 +86,7 @@ func (s *Store) tryBase(ctx context.Context, way baseWay, refresh bool, report r
 	if err != nil {
 		return base{}, err
 	}
-	name := s.cache("base", unsafeChars.ReplaceAllString(way.kind+"-"+way.ref+"-"+runtime.GOARCH, "_"))
+	name := s.cache("base", unsafeChars.ReplaceAllString(fmt.Sprintf("%s-%s-%s-%d", way.kind, way.ref, runtime.GOARCH, builderVersion), "_"))
 	lock, err := waitForLock(ctx, name+".lock")
 	if err != nil {
 		return base{}, err
@@ -126,6 +126,26 @@ func (s *Store) makeBase(ctx context.Context, way baseWay, made *base, name stri
 		}
 	}
 	return writeBase(ctx, dir, *made, name)
+}
+
+// withBytecode makes a way compile the standard library of what it filled, once
+// for all builds on that base.
+func (s *Store) withBytecode(way baseWay, report reporter) baseWay {
+	fill := way.fill
+	way.fill = func(ctx context.Context, dir string) error {
+		if err := fill(ctx, dir); err != nil {
+			return err
+		}
+		report.say(phaseBase, "compiling Python's standard library")
+		beside := filepath.Dir(dir)
+		r := room{root: dir, support: beside, cache: beside}
+		python, err := s.findPython(ctx, r)
+		if err != nil {
+			return err
+		}
+		return s.compileBytecode(ctx, r, python, python.Stdlib)
+	}
+	return way
 }
 
 // readBase reads the description of a cached base.

@@ -22,7 +22,7 @@ func TestBaseFromDocker(t *testing.T) {
 		return io.NopCloser(bytes.NewReader(packed)), nil
 	}}
 	s := openStore(t, docker)
-	request := BuildRequest{Base: BaseDocker}
+	refresh := false
 	for _, tt := range []struct {
 		name    string
 		change  func()
@@ -31,10 +31,10 @@ func TestBaseFromDocker(t *testing.T) {
 		{"first", func() {}, 1},
 		{"unchanged", func() {}, 1},
 		{"changed", func() { docker.images[DefaultImage] = "sha256:2" }, 2},
-		{"refreshed", func() { request.Refresh = true }, 3},
+		{"refreshed", func() { refresh = true }, 3},
 	} {
 		tt.change()
-		found, err := s.base(t.Context(), request, newReporter(nil))
+		found, err := s.tryBase(t.Context(), s.dockerWay(DefaultImage), refresh, newReporter(nil))
 		must(t, err)
 		if exports != tt.exports || found.Digest != docker.images[DefaultImage] {
 			t.Errorf("%s: %d exports, digest %s", tt.name, exports, found.Digest)
@@ -59,8 +59,8 @@ func TestBaseFailureLeavesNothing(t *testing.T) {
 		return io.NopCloser(bytes.NewReader(packed[:700])), nil
 	}}
 	s := openStore(t, docker)
-	if _, err := s.base(t.Context(), BuildRequest{Base: BaseDocker}, newReporter(nil)); !errors.Is(err, ErrNoBase) {
-		t.Fatalf("got %v, want ErrNoBase", err)
+	if _, err := s.tryBase(t.Context(), s.dockerWay(DefaultImage), false, newReporter(nil)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatalf("got %v, want the cut", err)
 	}
 	for _, dir := range []string{s.temp(), s.cache("base")} {
 		entries, err := os.ReadDir(dir)

@@ -19,7 +19,7 @@ import (
 
 // builderVersion is part of every id: raise it when the builder makes
 // something else of the same inputs.
-const builderVersion = 1
+const builderVersion = 2
 
 //go:embed default/pyproject.toml default/requirements.lock
 var defaultFiles embed.FS
@@ -121,8 +121,11 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 	if err := b.furnish(ctx, found); err != nil {
 		return Environment{}, err
 	}
-	python, err := b.findPython(ctx)
+	python, err := b.store.findPython(ctx, b.room)
 	if err != nil {
+		return Environment{}, err
+	}
+	if err := b.checkVersion(found, python); err != nil {
 		return Environment{}, err
 	}
 	if err := b.prepareUV(ctx); err != nil {
@@ -133,8 +136,6 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 		if lock, err = b.compileLock(ctx, b.source.project, python); err != nil {
 			return Environment{}, err
 		}
-	} else if !strings.HasPrefix(python.Version, "3.13.") {
-		return Environment{}, fmt.Errorf("the default environment is locked for Python 3.13, but the base %s has %s", found, python.Version)
 	}
 	id, err := b.identity(found, lock)
 	if err != nil {
@@ -151,6 +152,20 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 		Name: b.request.Name, ID: id, Image: imageRef(b.request.Name, id),
 		Python: pythonPath, Version: python.Version, Base: found.String(), Preload: b.source.project.Preload,
 	}, lock)
+}
+
+// checkVersion tells whether the base's Python is one that the project takes.
+func (b *build) checkVersion(found base, python interpreter) error {
+	clauses, err := parseSpecifiers(b.source.project.RequiresPython)
+	if err != nil {
+		return err
+	}
+	for _, clause := range clauses {
+		if !clause.allows(python.Version) {
+			return fmt.Errorf("the project requires Python %s, but the base %s has %s; choose another base image", b.source.project.RequiresPython, found, python.Version)
+		}
+	}
+	return nil
 }
 
 // furnish lays out the base and what the steps need beside it.
@@ -216,7 +231,8 @@ func (b *build) fill(ctx context.Context, lock []byte, python interpreter) error
 	if err := b.installHook(); err != nil {
 		return err
 	}
-	if err := b.compileBytecode(ctx, python); err != nil {
+	b.report.say(phaseBytecode, "compiling all packages")
+	if err := b.store.compileBytecode(ctx, b.room, python, venvDir+"/lib"); err != nil {
 		return err
 	}
 	return b.check(ctx, b.source.project.Preload)

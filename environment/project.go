@@ -67,6 +67,9 @@ func parseProject(file string, data []byte) (project, error) {
 		p.fault("project", "is missing; list the packages under [project] as dependencies = [\"numpy\", ...]")
 	}
 	p.decode("project.requires-python", raw.Project.RequiresPython, &out.RequiresPython)
+	if _, err := parseSpecifiers(out.RequiresPython); err != nil {
+		p.fault("project.requires-python", err.Error())
+	}
 	p.decode("project.dependencies", raw.Project.Dependencies, &out.Dependencies)
 	var dynamic []string
 	p.decode("project.dynamic", raw.Project.Dynamic, &dynamic)

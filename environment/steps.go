@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -54,41 +53,6 @@ func (s *Store) furnish(support string) error {
 		}
 	}
 	return nil
-}
-
-// An interpreter is the base's own Python.
-type interpreter struct {
-	Path    string `json:"-"`
-	Version string `json:"version"`
-	Stdlib  string `json:"stdlib"`
-}
-
-// findPython finds the Python that a base brings.
-func (b *build) findPython(ctx context.Context) (interpreter, error) {
-	root, err := os.OpenRoot(b.room.root)
-	if err != nil {
-		return interpreter{}, err
-	}
-	defer root.Close() //nolint:errcheck // only looked at
-	for _, candidate := range []string{"/usr/local/bin/python3", "/usr/bin/python3"} {
-		if _, err := root.Lstat(candidate[1:]); err != nil {
-			continue
-		}
-		found := interpreter{Path: candidate}
-		out, err := b.room.enter(ctx, step{
-			Name:    "ask the base's Python for its version",
-			Command: []string{candidate, "-I", "-S", "-c", "import json, platform, sysconfig; print(json.dumps({'version': platform.python_version(), 'stdlib': sysconfig.get_path('stdlib')}))"},
-			Env:     b.store.stepEnv(),
-		})
-		if err != nil {
-			return interpreter{}, err
-		}
-		if err := json.Unmarshal(out, &found); err != nil || !path.IsAbs(found.Stdlib) {
-			return interpreter{}, fmt.Errorf("the base's Python did not tell its version: %q", out)
-		}
-		return found, nil
-	}
-	return interpreter{}, errors.New("the base has no python3 in /usr/local/bin or /usr/bin; choose another base image")
 }
 
 // installSystem installs Debian packages into the tree.
@@ -164,24 +128,6 @@ func (b *build) installPython(ctx context.Context, lock []byte, python interpret
 	}
 	return b.uv(ctx, phasePython, "install the Python packages", "pip", "install", "--python", pythonPath,
 		"--require-hashes", "--only-binary", ":all:", "--no-deps", "--strict", "--requirements", "/run/build/requirements.lock")
-}
-
-// compileBytecode compiles everything importable. Bytecode is made to be valid
-// whatever its source's time, so that archives need not keep times. Without
-// site, no start-up hook of a package runs.
-func (b *build) compileBytecode(ctx context.Context, python interpreter) error {
-	b.report.say(phaseBytecode, "compiling the standard library and all packages")
-	// A file that does not compile is left as it is: packages ship data and
-	// files for other Python versions under the names of modules.
-	script := `import compileall, py_compile, sys
-for folder in sys.argv[1:]:
-    compileall.compile_dir(folder, maxlevels=40, quiet=2, workers=0, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)`
-	_, err := b.room.enter(ctx, step{
-		Name:    "compile the Python packages",
-		Command: []string{python.Path, "-I", "-S", "-c", script, python.Stdlib, venvDir + "/lib"},
-		Env:     b.store.stepEnv(),
-	})
-	return err
 }
 
 // prepared is what inside/prepare.py answers.

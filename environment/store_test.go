@@ -75,9 +75,11 @@ func TestFindMissing(t *testing.T) {
 
 func TestFindDamaged(t *testing.T) {
 	for name, harm := range map[string]func(dir string) error{
-		"no description":  func(dir string) error { return os.Remove(filepath.Join(dir, "environment.json")) },
-		"bad description": func(dir string) error { return os.WriteFile(filepath.Join(dir, "environment.json"), []byte("{"), 0o644) },
-		"no tree":         func(dir string) error { return os.RemoveAll(filepath.Join(dir, "rootfs")) },
+		"no description": func(dir string) error { return os.Remove(filepath.Join(dir, "environment.json")) },
+		"bad description": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "environment.json"), []byte("{"), 0o644)
+		},
+		"no tree": func(dir string) error { return os.RemoveAll(filepath.Join(dir, "rootfs")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, nil)
@@ -221,7 +223,9 @@ type fakeDaemon struct {
 	export   func() (io.ReadCloser, error)
 }
 
-func (d *fakeDaemon) ImageID(_ context.Context, ref string) (string, error) { return d.images[ref], nil }
+func (d *fakeDaemon) ImageID(_ context.Context, ref string) (string, error) {
+	return d.images[ref], nil
+}
 
 func (d *fakeDaemon) ExportImage(context.Context, string) (io.ReadCloser, error) { return d.export() }
 
