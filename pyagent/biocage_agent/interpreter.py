@@ -252,10 +252,13 @@ class Interpreter:
         if not processes.kill_others(self._reaper, (self.zygote_pid,)):
             processes.kill_everything(self._reaper)
 
-    def wind_up(self) -> int:
-        """Read what a dead worker left, end its processes, close; its wait status."""
+    def wind_up(self, *, trusted: bool) -> int:
+        """Read what a dead worker left, end its processes, close; its wait status.
+
+        Messages that it had sent count, unless it broke the protocol.
+        """
         status = self._reaper.status(self.pid) if self.pid else None
-        if self._worker is not None and self.ready:
+        if self._worker is not None and self.ready and trusted:
             self._last_messages(self._worker)
         self.kill()
         self.drain()

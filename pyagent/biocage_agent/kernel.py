@@ -299,7 +299,7 @@ class Kernel:
 
     def on_worker_end(self, cause: str, *, respawn: bool = True) -> None:
         """The worker is gone: tell its cell's end, clear up, make the next one."""
-        status = self._interpreter.wind_up()
+        status = self._interpreter.wind_up(trusted=cause != "protocol")
         self._end_inspect("the interpreter ended")
         self._stale.clear()
         cell = self._cell

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
-import stat
 import time
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -15,7 +15,8 @@ _MOST_SECONDS = 0.1
 _MOST_TOLD = 50
 _MOST_TOLD_BYTES = 24_000
 _SKIP = frozenset({"__pycache__", "node_modules"})
-_STEP = 500
+_STEP_SECONDS = 0.05
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KEPT_SPOOLS = 8
 
 
@@ -135,69 +136,83 @@ class Spool:
 
 
 class Emptier:
-    """Deletes what directories hold, a bounded number of entries at a time.
+    """Deletes what directories hold, for a bounded time at a time, and nothing that is mounted in them.
 
-    A folder in a folder is moved up before it is emptied, so that depth costs
-    nothing, however deep a program made it.
+    It walks with one descriptor, down by name and up by "..", so that depth
+    costs nothing, however deep a program made it. No program runs meanwhile.
     """
 
     def __init__(self, roots: list[str], actor: Actor) -> None:
         """The roots themselves stay."""
         self._roots = roots
         self._actor = actor
-        self._stuck: set[str] = set()
+        self._place = -1
+        self._device = -1
+        self._names: list[str] = []
+        self._stuck: set[tuple[int, str]] = set()
 
     def step(self) -> bool:
         """Delete some; tells whether all is done."""
-        left = _STEP
+        deadline = time.monotonic() + _STEP_SECONDS
         with self._actor.assumed():
-            while self._roots and left > 0:
-                names = self._names(self._roots[-1], left)
-                if not names:
-                    self._roots.pop()
-                for path in names:
-                    left -= self._remove(path, self._roots[-1])
-        return not self._roots
+            while self._roots or self._place >= 0:
+                if self._place < 0:
+                    self._enter_root(self._roots.pop())
+                elif not self._clear(deadline):
+                    return False
+        return True
 
-    def _names(self, root: str, most: int) -> list[str]:
-        paths: list[str] = []
+    def _enter_root(self, path: str) -> None:
         try:
-            with os.scandir(root) as entries:
-                for entry in entries:
-                    if entry.path not in self._stuck:
-                        paths.append(entry.path)
-                    if len(paths) >= most:
-                        break
+            self._place = os.open(path, _FOLDER)
+            self._device = os.fstat(self._place).st_dev
         except OSError:
-            return []
-        return paths
+            self._place = -1
 
-    def _remove(self, path: str, root: str) -> int:
+    def _clear(self, deadline: float) -> bool:
+        """Delete the files of this place, go down into a folder or up; False when time is up."""
+        depth = len(self._names)
+        with os.scandir(self._place) as entries:
+            for entry in entries:
+                if (depth, entry.name) in self._stuck:
+                    continue
+                if time.monotonic() > deadline:
+                    return False
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        self._go_down(entry.name)
+                        return True
+                    os.unlink(entry.name, dir_fd=self._place)
+                except OSError:
+                    self._stuck.add((depth, entry.name))
+        self._go_up()
+        return True
+
+    def _go_down(self, name: str) -> None:
+        if os.stat(name, dir_fd=self._place, follow_symlinks=False).st_dev != self._device:
+            raise OSError(errno.EXDEV, "a mount")
+        os.chmod(name, 0o700, dir_fd=self._place)
+        below = os.open(name, _FOLDER, dir_fd=self._place)
+        os.close(self._place)
+        self._place = below
+        self._names.append(name)
+
+    def _go_up(self) -> None:
+        if not self._names:
+            os.close(self._place)
+            self._place = -1
+            self._stuck.clear()
+            return
+        above = os.open("..", _FOLDER & ~os.O_NOFOLLOW, dir_fd=self._place)
+        os.close(self._place)
+        self._place = above
+        name = self._names.pop()
+        depth = len(self._names)
+        self._stuck = {item for item in self._stuck if item[0] <= depth}
         try:
-            if not stat.S_ISDIR(os.lstat(path).st_mode):
-                os.unlink(path)
-                return 1
-            return self._remove_folder(path, root)
-        except FileNotFoundError:
-            return 1
+            os.rmdir(name, dir_fd=above)
         except OSError:
-            self._stuck.add(path)
-            return 1
-
-    def _remove_folder(self, path: str, root: str) -> int:
-        """Empty a folder as far as the step allows; folders in it move up."""
-        os.chmod(path, 0o700)
-        done = 1
-        for child in self._names(path, _STEP):
-            done += 1
-            if stat.S_ISDIR(os.lstat(child).st_mode):
-                os.chmod(child, 0o700)
-                os.rename(child, os.path.join(root, f".biocage-{os.urandom(8).hex()}"))
-            else:
-                os.unlink(child)
-        if done <= _STEP:
-            os.rmdir(path)
-        return done
+            self._stuck.add((depth, name))
 
 
 __all__ = ["Actor", "Changes", "Emptier", "Spool"]
