@@ -101,6 +101,9 @@ func (m *making) prepare(ctx context.Context, spec sandbox.Spec) error {
 	if cpus := float64(m.daemon.cpus); cpus > 0 && spec.Limits.CPUs > cpus {
 		spec.Limits.CPUs = cpus // the daemon refuses more than there are
 	}
+	if m.daemon.local {
+		spec.Agent = e.stagedAgent(ctx, spec.Agent)
+	}
 	m.plan = plan{
 		spec: spec, uid: uid, runtime: e.opts.Runtime,
 		labels: e.labels(spec.Session, uid, time.Now()),
@@ -108,7 +111,7 @@ func (m *making) prepare(ctx context.Context, spec sandbox.Spec) error {
 	if !m.daemon.local || e.opts.Channel == ChannelStdio || m.plan.gvisor() {
 		return nil
 	}
-	door, err := openDoor(e.sockets)
+	door, err := openDoor(e.private)
 	if errors.Is(err, errLongPath) {
 		e.opts.Log.WarnContext(ctx, "docker frames travel by the slower attached streams", "error", err)
 		return nil

@@ -25,13 +25,14 @@ type Engine struct {
 	instance string
 	me       owner
 	events   *watcher
-	sockets  string // this process's directory of sockets, made when needed
+	private  string // this process's directory of sockets and agents, made when needed
 
 	background sync.WaitGroup // removals that outlasted their Create
 
 	mu     sync.Mutex
 	closed bool                // guarded by mu
 	daemon *daemon             // guarded by mu; nil until the daemon answered
+	agents map[string]string   // guarded by mu; staged copies of agents by their source
 	uids   map[int]struct{}    // guarded by mu; user ids of this engine's sandboxes
 	live   map[string]struct{} // guarded by mu; names of this engine's containers
 }
@@ -68,16 +69,11 @@ func New(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("docker: make client: %w", err)
 	}
-	instance := randomHex(8)
+	instance, me := randomHex(8), self()
 	e := &Engine{
-		opts: opts, api: api, host: api.DaemonHost(), instance: instance, me: self(),
-		uids: map[int]struct{}{}, live: map[string]struct{}{},
+		opts: opts, api: api, host: api.DaemonHost(), instance: instance, me: me,
+		private: privateDir(opts.SocketDir, me), agents: map[string]string{}, uids: map[int]struct{}{}, live: map[string]struct{}{},
 	}
-	base := opts.SocketDir
-	if base == "" {
-		base = os.TempDir()
-	}
-	e.sockets = filepath.Join(base, e.me.dirName())
 	e.events = newWatcher(api, instance, opts.Log)
 	return e, nil
 }
@@ -217,11 +213,7 @@ func (e *Engine) Close() error {
 	}
 	e.background.Wait()
 	e.events.close()
-	err := e.api.Close()
-	if rmErr := os.Remove(e.sockets); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
-		err = errors.Join(err, rmErr)
-	}
-	if err != nil {
+	if err := errors.Join(e.api.Close(), e.unstage()); err != nil {
 		return fmt.Errorf("docker: close engine: %w", err)
 	}
 	return nil

@@ -29,8 +29,8 @@ type Options struct {
 	Runtime string
 	// Channel forces a data path.
 	Channel Channel
-	// SocketDir is where directories for the sockets are made; "" is the
-	// system's directory for temporary files.
+	// SocketDir is where a private directory for sockets and copies of the
+	// agent is made; "" is /dev/shm, or the directory for temporary files.
 	SocketDir string
 	// Version is written into the containers' labels.
 	Version string

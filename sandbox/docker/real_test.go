@@ -33,15 +33,20 @@ func realSpec(t testing.TB, image string) sandbox.Spec {
 // The agent itself, over both channels.
 func TestRealAgent(t *testing.T) {
 	image := needDaemon(t)
-	for name, channel := range map[string]Channel{"socket": ChannelAuto, "stdio": ChannelStdio} {
+	stdio, gvisor := testOptions(ChannelStdio), testOptions(ChannelAuto)
+	gvisor.Runtime = runsc
+	for name, opts := range map[string]Options{"socket": testOptions(ChannelAuto), "stdio": stdio, "runsc": gvisor} {
 		t.Run(name, func(t *testing.T) {
-			e, err := New(testOptions(channel))
+			e, err := New(opts)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = e.Close() }()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
+			if err := e.Check(ctx); err != nil {
+				t.Skip(err)
+			}
 			s, err := e.Create(ctx, realSpec(t, image))
 			if err != nil {
 				t.Fatal(err)

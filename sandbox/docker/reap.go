@@ -94,7 +94,7 @@ func (e *Engine) holds(names []string) bool {
 // reapSockets removes what a killed process left in the directory for
 // temporary files: only directories of this user, named for a dead process.
 func (e *Engine) reapSockets() error {
-	base := filepath.Dir(e.sockets)
+	base := filepath.Dir(e.private)
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		return fmt.Errorf("list socket directories: %w", err)

@@ -48,7 +48,7 @@ func testOptions(channel Channel) Options {
 }
 
 // socketDir is short, and the same for all processes of the suite.
-var socketDir = os.TempDir()
+var socketDir = filepath.Dir(privateDir("", self()))
 
 // needDaemon skips without a daemon and an image, except where CI says that
 // both must be there.
