@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -62,7 +64,7 @@ func NewConn(rwc io.ReadWriteCloser) *Conn {
 func (c *Conn) Close() error {
 	err := c.rwc.Close()
 	<-c.done
-	if err != nil && !errors.Is(err, io.ErrClosedPipe) {
+	if err != nil && !errors.Is(err, io.ErrClosedPipe) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("close agent stream: %w", err)
 	}
 	return nil
@@ -294,7 +296,8 @@ func (c *Conn) lost() error {
 
 func (c *Conn) lostLocked() error { return fmt.Errorf("%w: %w", ErrLost, c.cause) }
 
-// Interval pings: see KeepAlive.
+// pingTimeout is how long a supervisor may take to answer before it counts as
+// stopped or gone.
 const pingTimeout = 10 * time.Second
 
 // KeepAlive renews the lease every interval until ctx ends, and returns nil

@@ -51,7 +51,9 @@ func (m *Manager) startKernel(ctx context.Context, base Base, label string) (*ke
 		gone: make(chan struct{}), closed: make(chan struct{}),
 	}
 	if err := k.ready(ctx, base); err != nil {
-		err = k.explain(err)
+		if ctx.Err() == nil { // else nothing happened to the sandbox: we gave it up
+			err = k.explain(err)
+		}
 		return nil, errors.Join(err, k.close(context.WithoutCancel(ctx)))
 	}
 	m.spawn(func() { k.watch(m.life) })
