@@ -163,7 +163,7 @@ func (s *session) restoreExposures(ctx context.Context, base Base, k *kernel) er
 func (s *session) reopen(e exposure) (*hostFile, error) {
 	for _, m := range s.m.opts.Mounts {
 		if m.HostPath == e.HostPath && m.SandboxPath == e.SandboxPath {
-			return openBeneath(e.HostPath, ".")
+			return openBeneath(filepath.Dir(e.HostPath), filepath.Base(e.HostPath)) // a file or a directory
 		}
 	}
 	return openHost(s.m.opts.Roots, e.HostPath, e.mode)
