@@ -41,7 +41,7 @@ func (b *baseMaker) make(ctx context.Context) (session.Base, error) {
 	}
 	b.host.log.InfoContext(ctx, "engine chosen", "engine", c.engine.Name(), "reason", c.reason,
 		"isolation", c.engine.Capabilities().Isolation, "environment", base.Environment)
-	if n, err := c.engine.Reap(ctx); err != nil {
+	if n, err := c.engine.Reap(ctx); err != nil && ctx.Err() == nil {
 		b.host.log.WarnContext(ctx, "leftovers of earlier processes not removed", "error", err)
 	} else if n > 0 {
 		b.host.log.InfoContext(ctx, "leftovers of earlier processes removed", "sandboxes", n)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/biocypher/biocage-mcp/internal/config"
@@ -75,13 +76,14 @@ func exposures(e config.Expose) ([]session.HostRoot, []session.ExposeRequest, er
 		roots = append(roots, session.HostRoot{Path: root.Path, Mode: mode(root.Mode)})
 	}
 	for i, m := range e.Mounts {
-		if _, err := os.Stat(m.Host); err != nil {
+		resolved, err := filepath.EvalSymlinks(m.Host)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("expose.mounts[%d].host: %s does not exist on this machine", i, m.Host))
 		}
 		if err := sandbox.CheckTarget(m.Sandbox); err != nil {
 			errs = append(errs, fmt.Errorf("expose.mounts[%d].sandbox: %s %w", i, m.Sandbox, err))
 		}
-		mounts = append(mounts, session.ExposeRequest{HostPath: m.Host, SandboxPath: m.Sandbox, Mode: mode(m.Mode)})
+		mounts = append(mounts, session.ExposeRequest{HostPath: resolved, SandboxPath: m.Sandbox, Mode: mode(m.Mode)})
 	}
 	if len(errs) > 0 {
 		return nil, nil, usageError{"the configuration has faults:\n" + errors.Join(errs...).Error()}
