@@ -68,9 +68,7 @@ func (m *making) run(ctx context.Context, spec sandbox.Spec) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	// From here on the container's end is watched; the watch outlives ctx.
-	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	exited, failed := e.api.ContainerWait(waiting, id, container.WaitConditionNextExit)
+	exited, failed, stop := m.wait(ctx, id)
 	if err := m.start(ctx, id); err != nil {
 		stop()
 		drain(exited, failed)
@@ -180,12 +178,28 @@ func (m *making) container(ctx context.Context) (string, error) {
 func (m *making) attach(ctx context.Context, id string) (types.HijackedResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, quickCall)
 	defer cancel()
-	attached, err := m.engine.api.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	guarded, guard := withGuard(ctx)
+	attached, err := m.engine.api.ContainerAttach(guarded, id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if !guard.lift() {
+		err = errors.Join(context.Cause(ctx), err)
+	}
 	if err != nil {
 		return types.HijackedResponse{}, fmt.Errorf("attach: %w", explain(m.engine.host, err))
 	}
 	m.onFailure(attached.Conn.Close)
 	return attached, nil
+}
+
+// wait begins to watch for the container's end. The watch outlives ctx, but
+// ctx and a deadline bound its beginning; the client leaves both to the caller.
+func (m *making) wait(ctx context.Context, id string) (<-chan container.WaitResponse, <-chan error, context.CancelFunc) {
+	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	late := time.AfterFunc(quickCall, stop)
+	defer late.Stop()
+	unwatch := context.AfterFunc(ctx, stop)
+	defer unwatch()
+	exited, failed := m.engine.api.ContainerWait(waiting, id, container.WaitConditionNextExit)
+	return exited, failed, stop
 }
 
 func (m *making) start(ctx context.Context, id string) error {

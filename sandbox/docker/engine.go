@@ -65,7 +65,7 @@ func New(opts Options) (*Engine, error) {
 		file := func(name string) string { return filepath.Join(opts.TLSDir, name) }
 		set = append(set, client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem")))
 	}
-	api, err := client.NewClientWithOpts(set...)
+	api, err := client.NewClientWithOpts(append(set, guardedDial)...)
 	if err != nil {
 		return nil, fmt.Errorf("docker: make client: %w", err)
 	}

@@ -2,8 +2,8 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"time"
 
@@ -81,12 +81,11 @@ func (w *watcher) oomsAtEnd(id string, wait time.Duration) int64 {
 	return w.ooms(id)
 }
 
+// start does not wait for the daemon: the stream tells what has happened since.
 func (w *watcher) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	since := time.Now()
-	messages, errs := w.listen(ctx, since)
-	go w.follow(ctx, messages, errs, since.UnixNano())
+	go w.follow(ctx, time.Now().UnixNano())
 }
 
 func (w *watcher) listen(ctx context.Context, since time.Time) (<-chan events.Message, <-chan error) {
@@ -94,35 +93,39 @@ func (w *watcher) listen(ctx context.Context, since time.Time) (<-chan events.Me
 		filters.Arg("type", string(events.ContainerEventType)),
 		filters.Arg("label", labelInstance+"="+w.instance),
 		filters.Arg("event", string(events.ActionOOM)), filters.Arg("event", string(events.ActionDie)))
-	stamp := strconv.FormatInt(since.Unix(), 10) + "." + strconv.Itoa(since.Nanosecond())
+	stamp := fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond())
 	return w.api.Events(ctx, events.ListOptions{Since: stamp, Filters: args})
 }
 
 // follow runs until stop; a broken stream is taken up again where it broke.
-func (w *watcher) follow(ctx context.Context, messages <-chan events.Message, errs <-chan error, last int64) {
+func (w *watcher) follow(ctx context.Context, last int64) {
 	defer close(w.done)
-	for {
-		select {
-		case m := <-messages:
-			if m.TimeNano > last {
-				last = m.TimeNano
-				w.note(m)
-			}
-			continue
-		case err := <-errs:
-			if ctx.Err() != nil {
-				return
-			}
-			w.log.WarnContext(ctx, "docker event stream broke, memory kills may be missed until it is back", "error", err)
-		case <-ctx.Done():
+	for ctx.Err() == nil {
+		messages, errs := w.listen(ctx, time.Unix(0, last))
+		err := w.read(messages, errs, &last)
+		if ctx.Err() != nil {
 			return
 		}
+		w.log.WarnContext(ctx, "docker event stream broke, memory kills may be missed until it is back", "error", err)
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return
 		}
-		messages, errs = w.listen(ctx, time.Unix(0, last))
+	}
+}
+
+// read notes events until the stream ends; last is the time of the latest.
+func (w *watcher) read(messages <-chan events.Message, errs <-chan error, last *int64) error {
+	for {
+		select {
+		case m := <-messages:
+			if m.TimeNano > *last { // not told before the stream broke
+				*last = m.TimeNano
+				w.note(m)
+			}
+		case err := <-errs:
+			return err
+		}
 	}
 }
 

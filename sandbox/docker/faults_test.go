@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -178,6 +182,9 @@ func TestCreateOnFaultyDaemon(t *testing.T) {
 		"create answer lost":  {fault{method: "POST", path: "/containers/create", after: drop}, nil, "create sandbox"},
 		"create slow":         {fault{method: "POST", path: "/containers/create", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
 		"attach fails":        {fault{method: "POST", path: "/attach", before: status(500, "boom")}, nil, "attach"},
+		"attach slow":         {fault{method: "POST", path: "/attach", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"wait slow":           {fault{method: "POST", path: "/wait", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"wait fails":          {fault{method: "POST", path: "/wait", before: status(500, "boom")}, errEnded, "boom"},
 		"attach answer lost":  {fault{method: "POST", path: "/attach", after: drop}, nil, "attach"},
 		"start fails":         {fault{method: "POST", path: "/start", before: status(500, "boom")}, nil, "start"},
 		"start answer lost":   {fault{method: "POST", path: "/start", after: drop}, nil, "start"},
@@ -202,8 +209,12 @@ func TestCreateOnFaultyDaemon(t *testing.T) {
 			f.calls.Store(0)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
+			start := time.Now()
 			if _, err = e.Create(ctx, spec); err == nil {
 				t.Fatal("created")
+			}
+			if took := time.Since(start); took > cleanupCall {
+				t.Errorf("told after %v", took)
 			}
 			if f.calls.Load() == 0 {
 				t.Fatalf("the fault was not met: %v", err)
@@ -281,5 +292,92 @@ func TestDaemonVanishes(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left: %v", after)
 		}
+	}
+}
+
+// The events of the daemon come late or not at all: sandboxes work without.
+func TestEventsHang(t *testing.T) {
+	image := needDaemon(t)
+	f := newFaultyDaemon(t)
+	hang := make(chan struct{})
+	f.fault.Store(&fault{method: "GET", path: "/events", before: func(_ http.ResponseWriter, r *http.Request) bool {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+		return true
+	}})
+	defer close(hang)
+	opts := testOptions(ChannelAuto)
+	opts.Host = f.host
+	e, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	s, err := e.Create(ctx, faultySpec(t, image))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A stream of events that breaks is taken up where it broke: no memory kill
+// is missed, none is counted twice.
+func TestEventsBreak(t *testing.T) {
+	now := time.Now().Add(time.Hour).UnixNano() // later than the watcher's start
+	event := func(action string, at int64) string {
+		return fmt.Sprintf(`{"Type":"container","Action":%q,"Actor":{"ID":"c1"},"timeNano":%d}`, action, at)
+	}
+	var (
+		mu    sync.Mutex
+		since []string // guarded by mu
+	)
+	streams := [][]string{
+		{event("oom", now), event("oom", now+1)},
+		{event("oom", now+1), event("oom", now+2), event("die", now+3)},
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			w.Header().Set("Api-Version", "1.41")
+			return
+		}
+		mu.Lock()
+		since = append(since, r.URL.Query().Get("since"))
+		n := len(since)
+		mu.Unlock()
+		if n <= len(streams) {
+			_, _ = io.WriteString(w, strings.Join(streams[n-1], "\n"))
+			return
+		}
+		<-r.Context().Done()
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	api, err := client.NewClientWithOpts(client.WithHost(strings.Replace(server.URL, "http", "tcp", 1)), client.WithAPIVersionNegotiation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWatcher(api, "i", slog.New(slog.DiscardHandler))
+	w.track("c1")
+	if got := w.oomsAtEnd("c1", 30*time.Second); got != 3 {
+		t.Errorf("%d memory kills, want 3", got)
+	}
+	if got := w.oomsAtEnd("other", time.Second); got != -1 {
+		t.Errorf("%d memory kills of an unknown container, want -1", got)
+	}
+	w.close()
+	w.close()
+	mu.Lock()
+	defer mu.Unlock()
+	if want := fmt.Sprintf("%d.%09d", (now+1)/1e9, (now+1)%1e9); len(since) < 2 || since[1] != want {
+		t.Errorf("taken up at %v, want %s", since, want)
 	}
 }
