@@ -205,8 +205,9 @@ func TestClosedOutputEndsTheServer(t *testing.T) {
 	}
 }
 
-// needEnvironment skips where no environment has been built, and gives the
-// setting that finds it.
+// needEnvironment skips where no environment has been built or gVisor cannot
+// run (a test binary built with cgo, for one), and gives the setting that finds
+// the environment.
 func needEnvironment(t *testing.T) string {
 	t.Helper()
 	p := process{environ: os.Environ()}
@@ -216,12 +217,20 @@ func needEnvironment(t *testing.T) string {
 	}
 	cfg := config.Default()
 	cfg.DataDir = dir
-	store, err := host{p: p, cfg: cfg, log: newLogger(io.Discard, cfg.Log)}.store(nil)
+	h := host{p: p, cfg: cfg, log: newLogger(io.Discard, cfg.Log)}
+	store, err := h.store(nil)
 	if err == nil {
 		_, err = store.Find(environment.DefaultName)
 	}
 	if err != nil {
 		t.Skipf("no environment in %s (%v); run: biocage env build", dir, err)
+	}
+	engine, err := h.gvisor()
+	if err == nil {
+		err = errors.Join(engine.Check(t.Context()), engine.Close())
+	}
+	if err != nil {
+		t.Skipf("gVisor cannot be used: %v", err)
 	}
 	return "BIOCAGE_DATA_DIR=" + dir
 }
