@@ -5,12 +5,14 @@ package gvisor
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
@@ -47,7 +49,7 @@ func (b *bundle) underDir(root string) string { return filepath.Join(b.dir, "und
 
 // write makes the directory complete.
 func (b *bundle) write() error {
-	if err := os.MkdirAll(b.dir, 0o711); err != nil {
+	if err := errors.Join(b.checkSources(), os.MkdirAll(b.dir, 0o711)); err != nil {
 		return err
 	}
 	for _, root := range sandbox.LiveRoots() {
@@ -75,8 +77,6 @@ func (b *bundle) write() error {
 }
 
 // bringAgent copies the agent when it lies where a sandbox's users cannot go.
-// (What gVisor's file server cannot reach it asks this process for, at the
-// price of a thread that never ends.)
 func (b *bundle) bringAgent() error {
 	b.agent = b.spec.Agent
 	if !b.id.pair || reachable(b.agent) == nil {
@@ -223,6 +223,21 @@ func (b *bundle) exposed() []specs.Mount {
 		}
 	}
 	return mounts
+}
+
+// checkSources refuses what gVisor's file server cannot reach: it would ask
+// this process for it, at the price of a thread that never ends.
+func (b *bundle) checkSources() error {
+	if !b.live {
+		return nil
+	}
+	for _, m := range b.spec.Mounts {
+		if !b.attaches(m) && reachable(m.Host) != nil {
+			return fmt.Errorf("%s is closed to other users and can only appear beneath %s, not at %s: %w",
+				m.Host, strings.Join(sandbox.LiveRoots(), ", "), m.Sandbox, sandbox.ErrUnsupported)
+		}
+	}
+	return nil
 }
 
 // attached are the mounts that are made as those of a running sandbox are,

@@ -157,6 +157,9 @@ func (s *starter) make(ctx context.Context, spec sandbox.Spec, id identity) (*bo
 		b.pidfd.Close()
 		return nil, err
 	}
+	if b.group == nil {
+		b.measure()
+	}
 	if !e.adopt(b) {
 		b.pidfd.Close()
 		return nil, sandbox.ErrClosed
@@ -232,7 +235,7 @@ func classifyError(err error) error {
 	switch {
 	case isExhausted(err):
 		return fmt.Errorf("%w: %w", sandbox.ErrExhausted, err)
-	case errors.Is(err, sandbox.ErrClosed), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, sandbox.ErrClosed), errors.Is(err, sandbox.ErrUnsupported), errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -145,9 +144,7 @@ func (in *instance) remove() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	errs := []error{removeGroups(strings.TrimPrefix(in.name, newPrefix))}
-	errs = append(errs, os.RemoveAll(in.dir))
-	return len(ids), errors.Join(errs...)
+	return len(ids), errors.Join(removeGroups(in.name), os.RemoveAll(in.dir))
 }
 
 // removeGroups deletes the control groups of an instance wherever they are.

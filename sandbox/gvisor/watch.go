@@ -122,15 +122,19 @@ func (b *box) guard(ended <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		usage, err := b.kernel.Usage(false)
-		if err != nil {
-			continue // it ends just now, or is busy starting; the next look tells
-		}
-		b.usage.Store(int64(usage.Total))
-		if int64(usage.Total) > hardMemory(b.bundle.spec.Limits) {
+		b.measure()
+		if b.usage.Load() > hardMemory(b.bundle.spec.Limits) {
 			b.killForMemory()
 			return
 		}
+	}
+}
+
+// measure asks the sandbox's kernel for its memory. While that ends it does
+// not answer, and the last number stays.
+func (b *box) measure() {
+	if usage, err := b.kernel.Usage(false); err == nil {
+		b.usage.Store(int64(usage.Total))
 	}
 }
 
