@@ -101,7 +101,7 @@ func (l lab) config(t *testing.T, shared string) string {
 	content := map[string]any{
 		"engine": l.engine,
 		"run":    map[string]string{"answer_within": answerWithin},
-		"log":    map[string]string{"level": "debug"},
+		"log":    map[string]string{"level": "info"},
 	}
 	if shared != "" {
 		content["expose"] = map[string]any{

@@ -143,9 +143,9 @@ async def parallel(peer: Peer) -> Facts:
 async def long(peer: Peer) -> Facts:
     """Outlast the answer; the rest is fetched, and another run is interrupted."""
     await run(peer, "import time\nkept = 0")
-    first = await peer.call("python_run", {"code": "print('begun')\ntime.sleep(8)\nkept = 'whole'\nkept"})
+    first = await peer.call("python_run", {"code": "print('begun')\ntime.sleep(12)\nkept = 'whole'\nkept"})
     busy = await peer.call("python_run", {"code": "1"})
-    rest = await peer.call("python_wait", {"wait_seconds": 30})
+    rest = await peer.call("python_wait", {"run_id": (first.result or {}).get("run_id"), "wait_seconds": 30})
     await peer.call("python_run", {"code": "time.sleep(25)\nkept = 'never'"})
     stopped = await peer.call("python_wait", {"interrupt": True})
     return {"first": first, "busy": busy, "rest": rest, "stopped": stopped, "after": await run(peer, "kept")}
