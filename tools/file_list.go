@@ -53,7 +53,11 @@ func listText(path string, res session.ListResult) string {
 		path = "the working directory"
 	}
 	w := &textWriter{}
-	head := fmt.Sprintf("%d entries in %s", len(res.Entries), shorten(oneLine(Sanitize(path)), 500))
+	count := fmt.Sprintf("%d entries", len(res.Entries))
+	if len(res.Entries) == 1 {
+		count = "1 entry"
+	}
+	head := count + " in " + shorten(oneLine(Sanitize(path)), 500)
 	if res.Truncated {
 		head += " (more were left out; list a subdirectory)"
 	}

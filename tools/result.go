@@ -142,6 +142,7 @@ func runText(res session.RunResult, shown string) string {
 	for _, note := range res.Notes[:min(len(res.Notes), 5)] {
 		w.line(shorten(note, 300))
 	}
+	w.line(cutLine(res))
 	if res.Images > 0 {
 		w.line(fmt.Sprintf("Images below: %d.", res.Images))
 	}
@@ -184,7 +185,7 @@ func headline(res session.RunResult) string {
 	if word == "" {
 		word = "Failed"
 	}
-	message := shorten(strings.TrimSpace(res.Error.Message), 600)
+	message := shorten(strings.TrimSuffix(strings.TrimSpace(res.Error.Message), "."), 600)
 	if res.Error.Kind == session.KindException && res.Error.Type != "" {
 		message = strings.TrimSuffix(shorten(res.Error.Type, 100)+": "+message, ": ")
 	}
@@ -193,6 +194,23 @@ func headline(res session.RunResult) string {
 		where = fmt.Sprintf("line %d, ", res.Error.Line)
 	}
 	return fmt.Sprintf("%s: %s (%safter %s)", word, message, where, took)
+}
+
+// cutLine says where the whole of what was cut is, before a host cuts again.
+func cutLine(res session.RunResult) string {
+	var items []string
+	for _, name := range []string{"stdout", "stderr", "result"} {
+		if path := res.Spool[name]; path != "" {
+			items = append(items, "the whole "+name+" is in "+path)
+		}
+	}
+	switch {
+	case len(items) > 0:
+		return "Cut here: " + strings.Join(items, ", ") + " (file_read)."
+	case res.Truncated:
+		return "Some text was cut in its middle."
+	}
+	return ""
 }
 
 func filesLine(files []session.FileRef) string {

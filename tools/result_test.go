@@ -56,7 +56,7 @@ func TestRunText(t *testing.T) {
 				Status: "done", ExitCode: 124, ExecutionTime: 30, Restarted: true, RestartReason: "the code could not be interrupted",
 				Error: &session.RunError{Kind: "timeout", Type: "TimeoutError", Message: "The code was stopped at its limit of 30 s.", Hint: "Variables are gone."},
 			},
-			"Timed out: The code was stopped at its limit of 30 s. (after 30 s)\nVariables are gone.\nThe interpreter was restarted: the code could not be interrupted.",
+			"Timed out: The code was stopped at its limit of 30 s (after 30 s)\nVariables are gone.\nThe interpreter was restarted: the code could not be interrupted.",
 		},
 		{
 			"still running", session.RunResult{Success: true, Status: "running", RunID: "r3", ExecutionTime: 45, Stdout: "x\n", Notes: []string{"Call python_wait."}},
@@ -68,6 +68,10 @@ func TestRunText(t *testing.T) {
 				Files: []session.FileRef{{Path: "a.csv", Size: 1200, MIMEType: "text/csv", URI: "sandbox://s/a.csv"}, {Path: "b\n.txt", Size: 3, URI: "sandbox://s/b"}},
 			},
 			"Done in under 0.01 s.\nFiles made or changed: a.csv (1.2 kB), b .txt (3 bytes).\nLate output of earlier calls:\ntick",
+		},
+		{
+			"cut output", session.RunResult{Success: true, Status: "done", Stdout: "a\n[... 9 bytes left out ...]\nz\n", Truncated: true, Spool: map[string]string{"stdout": "/tmp/s"}},
+			"Done in under 0.01 s.\nCut here: the whole stdout is in /tmp/s (file_read).\nstdout:\na\n[... 9 bytes left out ...]\nz",
 		},
 		{
 			"a hostile value", session.RunResult{Success: true, Status: "done", Result: ptr("\x1b[2Jx\u202ey")},
