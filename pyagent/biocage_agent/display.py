@@ -69,7 +69,8 @@ class Shown:
         if isinstance(item, type):
             return False
         if figures.is_figure(item):
-            figures.show_figure(item, self)
+            if not figures.is_empty(item):
+                figures.show_figure(item, self)
             return True
         png = _pillow_png(item)
         if png is not None:
@@ -106,7 +107,7 @@ def _bundle(item: Any) -> dict[str, Any]:
 
 
 def _pillow_png(item: Any) -> bytes | None:
-    """A Pillow image as PNG, scaled down when it is huge."""
+    """A Pillow image as PNG, scaled down when it is huge; None when it has no such form."""
     module = sys.modules.get("PIL.Image")
     image_class = getattr(module, "Image", None)
     if not isinstance(image_class, type) or not isinstance(item, image_class):
@@ -115,10 +116,13 @@ def _pillow_png(item: Any) -> bytes | None:
     if max(image.size) > _MAX_SIDE:
         image = image.copy()
         image.thumbnail((_MAX_SIDE, _MAX_SIDE))
-    if image.mode not in ("1", "L", "LA", "I", "P", "RGB", "RGBA"):
-        image = image.convert("RGB")
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG")
+    try:
+        if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+            image = image.convert("L" if image.mode[0] in "IF" else "RGB")
+        image.save(buffer, format="PNG")
+    except (OSError, ValueError):
+        return None
     return buffer.getvalue()
 
 

@@ -77,7 +77,7 @@ def attribute_names(owner: object) -> list[str]:
                 names.extend(own)
     except AttributeError:
         pass
-    kind = owner if isinstance(owner, type) else type(owner)
+    kind: Any = owner if issubclass(type(owner), type) else type(owner)
     for base in type.__getattribute__(kind, "__mro__"):
-        names.extend(vars(base))
+        names.extend(type.__getattribute__(base, "__dict__"))
     return names

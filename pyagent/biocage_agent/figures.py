@@ -41,7 +41,7 @@ def _pyplot() -> Any:
     return sys.modules.get("matplotlib.pyplot")
 
 
-def _is_empty(figure: Any) -> bool:
+def is_empty(figure: Any) -> bool:
     """Tell whether there is nothing to see: savefig after show makes such figures."""
     return not (figure.axes or figure.texts or figure.images or figure.lines or figure.patches or figure.legends)
 
@@ -86,13 +86,20 @@ def show_open(display: Display) -> list[BaseException]:
     for number in pyplot.get_fignums():
         figure = pyplot.figure(number)
         try:
-            if not _is_empty(figure):
+            if not is_empty(figure):
                 show_figure(figure, display)
         except Exception as error:  # noqa: BLE001 - told to the user, the other figures follow
             errors.append(error)
         finally:
             pyplot.close(figure)
     return errors
+
+
+def close_open() -> None:
+    """Drop the figures of a cell that was interrupted."""
+    pyplot = _pyplot()
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 def install(display: Display) -> None:

@@ -133,8 +133,7 @@ class Hinter:
         if error.name and "." in error.name and name in sys.modules:
             near = close(error.name.rpartition(".")[2], failing.attribute_names(sys.modules[name]))
             return f"{name} is installed but has no {error.name}" + (f"; did you mean '{near[0]}'?" if near else ".")
-        known = set(self._setup.packages) | set(sys.stdlib_module_names)
-        near = close(name, known)
+        near = close(name, self._setup.packages) or close(name, sys.stdlib_module_names)
         start = f"Did you mean: '{near[0]}'? " if near else ""
         wanted = _DIST.get(name, name)
         there = f" Installed: {_listed(self._setup.packages)}." if self._setup.packages else ""

@@ -62,6 +62,7 @@ class Kernel:
         self._late = {"stdout": bytearray(), "stderr": bytearray()}
         self._emptier: Emptier | None = None
         self._oom_seen = processes.oom_kills()
+        self._untold: Death | None = None
 
     @staticmethod
     def setup(
@@ -171,6 +172,7 @@ class Kernel:
 
     def _reset(self, request: int, *, keep_files: bool) -> None:
         self.kill_worker("reset", respawn=False)
+        self._untold = None
         self._waiting.append(("reset_reply", request))
         if not keep_files:
             self._emptier = Emptier([self._files.workspace, self._files.temp], self._files.identity)
@@ -311,6 +313,8 @@ class Kernel:
             self._finish(cell, {"status": "died", "death": death.header(), "restarted": True}, [])
         elif cell is not None and cause in ("reset", "interrupt"):
             self._finish(cell, {"status": "died", "death": Death(9, cause, oom=False).header(), "restarted": True}, [])
+        elif cause != "reset":
+            self._untold = Death(status, cause, oom=False)
         if respawn:
             self._interpreter.ensure()
 
@@ -338,6 +342,10 @@ class Kernel:
         header["cpu_ms"] = cpu
         header["files"] = changed
         header["files_more"] = more
+        if self._untold is not None and cell.sent:
+            header.setdefault("death", self._untold.header())
+            header["restarted"] = True
+            self._untold = None
         header.setdefault("restarted", False)
         self._send(header, body)
 

@@ -115,6 +115,7 @@ class Runner:
             self._on_exit(error, outcome)
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is told
             self._on_error(error, name, outcome)
+            self._draw_after(error)
         _block_interrupts()
         return outcome
 
@@ -137,6 +138,14 @@ class Runner:
         errors = figures.show_open(self.shown)
         if errors:
             self._on_error(errors[0], name, outcome)
+
+    def _draw_after(self, error: BaseException) -> None:
+        """After an error: the figures that are there may tell why; no second error about them."""
+        with contextlib.suppress(BaseException):
+            if isinstance(error, Exception):
+                figures.show_open(self.shown)
+            else:
+                figures.close_open()
 
     def _run_code(self, code: CodeType) -> Any:
         result = eval(code, self.namespace)  # noqa: S307 - this is what the sandbox is for

@@ -16,6 +16,7 @@ _TAIL = 16
 _MAX_CHAIN = 6
 _MAX_GROUP = 4
 _MAX_DEPTH = 3
+_MAX_NOTES = 20
 _LIBRARIES = tuple(
     {
         os.path.normpath(path) + os.sep
@@ -143,12 +144,28 @@ def _library_note(steps: list[_Step]) -> str:
 
 def _last_lines(error: BaseException) -> str:
     """The lines after the frames: type and message, notes, a syntax error's place."""
-    try:
-        shown = _TracebackException(type(error), error, None, compact=True)
-        shown.exceptions = None  # type: ignore[attr-defined]
-        return "".join(shown.format_exception_only())
-    except Exception:  # noqa: BLE001 - the user's own class
-        return f"{type(error).__name__}: {message_of(error)}\n"
+    kind = type(error)
+    module = kind.__module__
+    name = kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
+    if isinstance(error, SyntaxError):
+        lines = _syntax_lines(error)
+    else:
+        message = message_of(error)
+        lines = f"{name}: {message}\n" if message else f"{name}\n"
+    notes = getattr(error, "__notes__", None)
+    if type(notes) is list:
+        lines += "".join(f"{note}\n" for note in notes[:_MAX_NOTES] if type(note) is str)
+    return lines
+
+
+def _syntax_lines(error: SyntaxError) -> str:
+    """A syntax error with its place, formatted from a copy that has no past."""
+    kind = next(item for item in (TabError, IndentationError, SyntaxError) if isinstance(error, item))
+    place: list[object] = [error.filename, error.lineno, error.offset, error.text]
+    if error.end_lineno is not None:
+        place += [error.end_lineno, error.end_offset]
+    copy = kind(message_of(error), tuple(place)) if error.lineno is not None else kind(message_of(error))
+    return "".join(_TracebackException(kind, copy, None).format_exception_only())
 
 
 def _chain(error: BaseException) -> list[tuple[BaseException, str]]:

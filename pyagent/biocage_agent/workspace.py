@@ -31,7 +31,7 @@ class Changes:
     """Compares the regular files of the workspace with what they were before.
 
     Hidden names and caches are left out. The scan is bounded; in a workspace
-    above the bound only what was seen is told.
+    above the bound only what was seen is told, and only when it is new by its time.
     """
 
     def __init__(self, root: str, actor: Actor) -> None:
@@ -39,9 +39,12 @@ class Changes:
         self._root = root
         self._actor = actor
         self._known: dict[str, tuple[int, int, int]] = {}
+        self._partial = False
+        self._asked = 0
 
     def baseline(self) -> None:
         """Take what is there now as unchanged."""
+        self._asked = time.time_ns()
         self._known = self._scan()
 
     def note(self, path: str) -> None:
@@ -56,11 +59,14 @@ class Changes:
 
     def changed(self) -> tuple[list[dict[str, Any]], int]:
         """What was made or changed since last asked, and how many more."""
-        before, self._known = self._known, self._scan()
+        since, self._asked = self._asked, time.time_ns()
+        before, partial = self._known, self._partial
+        self._known = self._scan()
+        partial = partial or self._partial
         told: list[dict[str, Any]] = []
         more = size = 0
         for path, facts in sorted(self._known.items()):
-            if before.get(path) == facts:
+            if before.get(path) == facts or (partial and facts[0] < since):
                 continue
             shown = os.fsencode(path[len(self._root) + 1 :]).decode("utf-8", "replace")
             entry = {"path": shown, "size": facts[1], "mtime_ns": facts[0]}
@@ -79,6 +85,7 @@ class Changes:
         with self._actor.assumed():
             while waiting and left > 0 and time.monotonic() < deadline:
                 left -= self._scan_folder(waiting.pop(), waiting, found, left)
+        self._partial = bool(waiting) or left <= 0
         return found
 
     def _scan_folder(
