@@ -101,7 +101,7 @@ func TestExplainBootstrap(t *testing.T) {
 	for output, want := range map[string]string{
 		"E: Release signed by unknown key (key id 6ED0E7B82643E131)":      "upgrade the package debian-archive-keyring",
 		"E: Failed getting release file http://x/dists/trixie/Release":    "name a mirror",
-		"W: Failure trying to run: chroot /x mount -t proc proc /proc":    "mount -t proc",
+		"W: Failure trying to run: chroot /x mount /proc":                 "chroot /x mount",
 		"E: Invalid Release file, no entry for main/binary-amd64/Release": "name a mirror",
 	} {
 		err := explainBootstrap(&StepError{Step: "s", Err: errors.New("exit status 1"), Output: output})

@@ -19,7 +19,7 @@ import (
 
 // builderVersion is part of every id: raise it when the builder makes
 // something else of the same inputs.
-const builderVersion = 2
+const builderVersion = 3
 
 //go:embed default/pyproject.toml default/requirements.lock
 var defaultFiles embed.FS

@@ -82,6 +82,7 @@ func TestBuild(t *testing.T) {
 		}
 	}
 	checkTree(t, found)
+	checkBytecode(t, found)
 	checkPython(ctx, t, s, found)
 
 	again, err := s.Build(ctx, request)
@@ -121,6 +122,27 @@ func checkTree(t *testing.T, e Environment) {
 	must(t, err)
 	if strings.Contains(string(mounts), e.Dir) {
 		t.Error("a mount of the build is still there")
+	}
+}
+
+// checkBytecode: the flags of all bytecode say that it is valid whatever the
+// time of its source; bytecode tied to a time is compiled anew by every start.
+func checkBytecode(t *testing.T, e Environment) {
+	t.Helper()
+	compiled := 0
+	must(t, filepath.WalkDir(e.Dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".pyc" {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err == nil && (len(content) < 8 || content[4] != 1) {
+			t.Errorf("%s has flags %v", name, content[4:8])
+		}
+		compiled++
+		return err
+	}))
+	if compiled < 500 {
+		t.Errorf("only %d modules are compiled", compiled)
 	}
 }
 

@@ -14,8 +14,7 @@ func TestRunTellsWhatFailed(t *testing.T) {
 	var lines []string
 	_, err := run(t.Context(), step{Name: "try it", Line: func(l string) { lines = append(lines, l) }},
 		"/bin/sh", "-c", "echo ignored; printf 'one\\r\\n\\ntwo' >&2; exit 3")
-	var failed *StepError
-	if !errors.As(err, &failed) {
+	if _, ok := errors.AsType[*StepError](err); !ok {
 		t.Fatalf("got %v, want a StepError", err)
 	}
 	if got, want := err.Error(), "try it: exit status 3:\none\ntwo"; got != want {
@@ -54,7 +53,7 @@ func TestRunBoundsOutput(t *testing.T) {
 // TestRunIsolates: without the network asked for there is only a loopback.
 func TestRunIsolates(t *testing.T) {
 	needNamespaces(t)
-	out, err := run(t.Context(), step{Name: "look"}, "/bin/sh", "-c", "mount -t proc proc /proc && cat /proc/net/dev && ls -d /proc/[0-9]*")
+	out, err := run(t.Context(), step{Name: "look"}, "/bin/sh", "-c", "mount -t proc none /proc && cat /proc/net/dev && ls -d /proc/[0-9]*")
 	must(t, err)
 	for _, interfaces := range []string{"eth", "ens", "enp"} {
 		if strings.Contains(string(out), interfaces) {

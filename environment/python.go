@@ -47,14 +47,16 @@ func (s *Store) findPython(ctx context.Context, r room) (interpreter, error) {
 	return interpreter{}, errors.New("the base has no python3 in /usr/local/bin or /usr/bin; choose another base image")
 }
 
-// compileBytecode compiles every module below folder. Bytecode is made to be
-// valid whatever its source's time, so that archives need not keep times.
+// compileBytecode compiles every module below folder, also where the base
+// brings bytecode: that is tied to its source's time, which archives do not
+// keep, and would be made anew by every interpreter. Ours is valid whatever the
+// time.
 // Without site, no start-up hook of a package runs. A file that does not
 // compile is left as it is: packages ship data and files for other Python
 // versions under the names of modules.
 func (s *Store) compileBytecode(ctx context.Context, r room, python interpreter, folder string) error {
 	script := `import compileall, py_compile, sys
-compileall.compile_dir(sys.argv[1], maxlevels=40, quiet=2, workers=0, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)`
+compileall.compile_dir(sys.argv[1], maxlevels=40, force=True, quiet=2, workers=0, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)`
 	_, err := r.enter(ctx, step{
 		Name:    "compile the Python modules",
 		Command: []string{python.Path, "-I", "-S", "-c", script, folder},

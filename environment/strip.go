@@ -31,7 +31,7 @@ func emptied() []string {
 // sealed are what only installing more packages needs: gone from a finished
 // environment, kept in a cached base.
 func sealed() []string {
-	return []string{"/etc/apt", "/var/lib/apt", "/var/lib/dpkg/info", "/usr/share/debconf", "/usr/share/perl5/Debconf"}
+	return []string{"/etc/apt", "/var/lib/apt", "/var/lib/dpkg/info", "/usr/share/debconf", "/usr/share/perl5/Debconf", "/usr/share/python3"}
 }
 
 // keepName tells of files that stay although their directory is emptied:
@@ -117,7 +117,7 @@ func remove(root *os.Root, name string, isDir bool, keep func(string) bool) erro
 // normalise walks the whole tree and sets owners and modes.
 func normalise(ctx context.Context, dir string) (int64, error) {
 	var size int64
-	chown := os.Geteuid() == 0
+	privileged := os.Geteuid() == 0
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func normalise(ctx context.Context, dir string) (int64, error) {
 			return os.Remove(name) //nolint:gosec // devices, sockets, pipes; nobody else writes to the tree
 		}
 		size += info.Size()
-		return settle(name, strings.TrimPrefix(name, dir), info, chown)
+		return settle(name, strings.TrimPrefix(name, dir), info, privileged)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("normalise the tree: %w", err)
@@ -143,8 +143,8 @@ func normalise(ctx context.Context, dir string) (int64, error) {
 
 // settle gives one entry to root, takes its capabilities and special bits, and
 // lets everybody read it.
-func settle(full, name string, info fs.FileInfo, chown bool) error {
-	if chown {
+func settle(full, name string, info fs.FileInfo, privileged bool) error {
+	if privileged { // else it is ours already, and files cannot have capabilities
 		if err := os.Lchown(full, 0, 0); err != nil {
 			return err
 		}
@@ -152,13 +152,12 @@ func settle(full, name string, info fs.FileInfo, chown bool) error {
 	if info.Mode()&fs.ModeSymlink != 0 {
 		return nil
 	}
-	if err := dropCapabilities(full); err != nil {
-		return err
+	if privileged && info.Mode().IsRegular() {
+		if err := dropCapabilities(full); err != nil {
+			return err
+		}
 	}
-	if mode := settledMode(name, info.Mode()); mode != info.Mode() || chown {
-		return os.Chmod(full, mode)
-	}
-	return nil
+	return os.Chmod(full, settledMode(name, info.Mode()))
 }
 
 // settledMode is the mode that an entry of a finished tree has.
