@@ -1,7 +1,7 @@
 # Targets are listed by `make help`. Everything that is made goes to bin/ and
 # build/, except the Python environments (`biocage env` tells where).
 
-GVISOR  := $(shell sed -n 's/^\tgvisor.dev\/gvisor v[^-]*-[^-]*-\([0-9a-f]*\).*/\1/p' go.mod)
+GVISOR := $(shell sed -n 's/^\tgvisor.dev\/gvisor v[^-]*-[^-]*-\([0-9a-f]*\).*/\1/p' go.mod)
 
 # A gVisor snapshot is refused by a build with another version; upstream's own
 # version string is only set by its build system.
@@ -29,7 +29,7 @@ fmt: ## format the Go and Python sources
 
 lint: ## go vet and golangci-lint
 	go vet ./...
-	$(LINT) run ./...
+	$(LINT) run --allow-parallel-runners ./...
 
 unit: ## the tests that need no engine
 	scripts/gotest.sh fast
