@@ -1,0 +1,47 @@
+// Package attacks runs a corpus of attacks against the real server, over stdio,
+// as a client does whose model has turned hostile.
+//
+//	go test ./test/attacks -engine gvisor -run TestAttacks/esc
+//	go test ./test/attacks -engine docker
+//
+// testdata/attacks.jsonl has one attack a line: code that an attacker would
+// run, and what must hold then. -corpus FILE runs another file of that form,
+// -report FILE writes what was seen, a line for each attack. The tests build
+// the binary; BIOCAGE_TEST_BINARY names another.
+//
+// # What is judged
+//
+// The code prints lines "V WORD ..."; the last one is its verdict. How the run
+// ended is one word, made from the result object:
+//
+//	ok         success
+//	error      error.kind exception, or a refused call (argument)
+//	timeout    timeout
+//	oom        memory
+//	crashed    died
+//	busy       busy
+//	cancelled  cancelled
+//	sandbox    sandbox: the server lost or gave up the sandbox
+//
+// Three more words describe what this server does not end a run for:
+//
+//	output_limit  ok or error with truncated set: output is cut, the run goes on
+//	limit         error whose exception is a refused resource (BlockingIOError,
+//	              MemoryError, "can't start new thread", EAGAIN, ENOSPC, EMFILE)
+//	protocol      crashed or sandbox: whatever reaches the agent's channel can
+//	              only end the interpreter
+//
+// Where an attack names no such word but a verdict, the run must have ended ok
+// or error. "info" attacks are recorded: only the server's health counts.
+//
+// After every attack print(6*7) must answer 42, by default within five seconds
+// and without a reset; the canary on the host is unchanged; nobody has reached
+// the host's listener; and the server has no more sandboxes and not many more
+// open files than before. The servers live on from attack to attack.
+//
+// The corpus speaks of a directory /mnt for exposed files and of arguments
+// `timeout` and `session_id`; they stand for /data, timeout_seconds and session.
+//
+// What cannot be tried here, on this engine, is reported as not run, with the
+// reason; it never counts as passed.
+package attacks
