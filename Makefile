@@ -10,7 +10,7 @@ LDFLAGS := -s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR)
 # Large messages are decoded three to six times faster with the new encoding/json.
 GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go
 
-LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
 .PHONY: build test check fmt lint unit race agent env demo bench lock clean help
@@ -28,7 +28,7 @@ fmt: ## format the Go and Python sources
 	scripts/agent.sh format
 
 lint: ## go vet and golangci-lint
-	go vet ./...
+	$(GO) vet ./...
 	$(LINT) run --allow-parallel-runners ./...
 
 unit: ## the tests that need no engine
