@@ -1,0 +1,20 @@
+// Package cases runs a corpus of hard cases against the real binary: each line
+// of testdata/cases.jsonl is a public report about some sandbox, notebook or
+// MCP server, written as calls and what must hold for their answers.
+//
+// A case gets fresh server processes, which it drives over standard input and
+// output as hosts do. Sub-tests are named after the case and the engine:
+//
+//	go test ./test/cases -run 'TestCases/state' -engine gvisor
+//
+// Flags: -engine names the engines by comma (every one that works here by
+// default), -corpus another file in the same format, -servers how many cases
+// run at one time. BIOCAGE_TEST_BINARY names the binary; without it the tests
+// build one.
+//
+// A case that needs what the machine lacks is skipped with the reason, never
+// counted as passed. A case of the level `must` fails the test; one of the
+// level `should` does so too, unless known.txt lists it with the reason. After
+// every case nothing of its servers may be left on the machine, and whatever
+// the case is about, each answer must keep to the rules that hold for all.
+package cases
