@@ -20,8 +20,9 @@ import (
 // A baseMaker makes what sandboxes are made from: engine, environment, agent.
 // It is asked at the first need, because all of that may block.
 type baseMaker struct {
-	host host
-	pick func(context.Context) (chosen, error)
+	host   host
+	pick   func(context.Context) (chosen, error)
+	mounts []session.ExposeRequest // of the configuration, checked
 
 	mu    sync.Mutex
 	holds []io.Closer // guarded by mu; environments in use
@@ -67,6 +68,7 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 	for _, p := range env.Packages {
 		packages = append(packages, p.Name)
 	}
+	fixed, live := splitMounts(b.mounts, c.engine.Capabilities().LiveExpose)
 	return session.Base{
 		Engine: c.engine,
 		Spec: sandbox.Spec{
@@ -76,11 +78,26 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 			Agent:   agent,
 			Limits:  limits(cfg.Sandbox),
 			Network: network,
+			Mounts:  fixed,
 		},
 		Environment: env.Name,
 		Preload:     env.Preload,
 		Packages:    packages,
+		Mounts:      live,
 	}, nil
+}
+
+// splitMounts tells which mounts the engine makes with the sandbox and which
+// are made as live exposures are: those get files the owner of their folder.
+func splitMounts(all []session.ExposeRequest, canLive bool) (fixed []sandbox.Mount, live []session.ExposeRequest) {
+	for _, m := range all {
+		if canLive && session.CanExpose(m.SandboxPath) {
+			live = append(live, m)
+			continue
+		}
+		fixed = append(fixed, sandbox.Mount{Host: m.HostPath, Sandbox: m.SandboxPath, Mode: m.Mode})
+	}
+	return fixed, live
 }
 
 func limits(s config.Sandbox) sandbox.Limits {

@@ -31,6 +31,7 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 	if err != nil {
 		return nil, err
 	}
+	base.mounts = mounts
 	r := h.cfg.Run
 	opts := session.Options{
 		Base:           base.make,
@@ -46,7 +47,6 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 		MaxSessions:    h.cfg.Session.Max,
 		Warm:           h.cfg.Session.Warm,
 		Roots:          roots,
-		Mounts:         mounts,
 		Logger:         h.log,
 	}
 	if adjust != nil {

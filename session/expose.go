@@ -74,11 +74,15 @@ func exposeTarget(req ExposeRequest) (string, error) {
 	if err := sandbox.CheckTarget(target); err != nil {
 		return "", &ArgumentError{Argument: "sandbox_path", Message: fmt.Sprintf("sandbox_path %s; choose a place beneath %s.", err, places)}
 	}
-	if liveRoot(target) == "" && !underWork(target) {
+	if !CanExpose(target) {
 		return "", &ArgumentError{Argument: "sandbox_path", Message: fmt.Sprintf("sandbox_path must be beneath %s.", places)}
 	}
 	return target, nil
 }
+
+// CanExpose tells whether host files can be made to appear at target while a
+// sandbox runs.
+func CanExpose(target string) bool { return liveRoot(target) != "" || underWork(target) }
 
 // liveRoot gives the live root that target lies beneath, or "".
 func liveRoot(target string) string {
@@ -138,14 +142,14 @@ func (s *session) restoreExposures(ctx context.Context, base Base, k *kernel) er
 	fresh := len(all) == 0
 	s.mu.Unlock()
 	if fresh {
-		for _, req := range s.m.opts.Mounts {
+		for _, req := range base.Mounts {
 			all = append(all, exposure{
 				Exposure: Exposure{HostPath: req.HostPath, SandboxPath: req.SandboxPath, Mode: req.Mode.String()}, mode: req.Mode,
 			})
 		}
 	}
 	for _, e := range all {
-		host, err := s.reopen(e)
+		host, err := s.reopen(base, e)
 		if err != nil {
 			return fmt.Errorf("expose %s again: %w", e.HostPath, err)
 		}
@@ -160,8 +164,8 @@ func (s *session) restoreExposures(ctx context.Context, base Base, k *kernel) er
 
 // reopen opens the host side of an exposure: a mount of the configuration
 // needs no root around it, because the same person wrote both.
-func (s *session) reopen(e exposure) (*hostFile, error) {
-	for _, m := range s.m.opts.Mounts {
+func (s *session) reopen(base Base, e exposure) (*hostFile, error) {
+	for _, m := range base.Mounts {
 		if m.HostPath == e.HostPath && m.SandboxPath == e.SandboxPath {
 			return openBeneath(filepath.Dir(e.HostPath), filepath.Base(e.HostPath)) // a file or a directory
 		}

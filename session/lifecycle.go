@@ -77,6 +77,9 @@ func (m *Manager) Info(ctx context.Context, ref Ref) (Info, error) {
 			"network": networkName(base.Spec.Network),
 		},
 	}
+	for _, mount := range base.Spec.Mounts {
+		info.ExposedPaths = append(info.ExposedPaths, Exposure{HostPath: mount.Host, SandboxPath: mount.Sandbox, Mode: mount.Mode.String(), Live: true})
+	}
 	s.mu.Lock()
 	b := s.boot
 	info.IsRunning = s.run.running()

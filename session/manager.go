@@ -19,6 +19,9 @@ type Base struct {
 	Environment string       // its name, for people
 	Preload     []string     // modules that the zygote imports
 	Packages    []string     // names that hints may offer as installed
+	// Mounts are present in every session from its start, beneath a live root,
+	// the workspace or the temporary folder; other places are in Spec.Mounts.
+	Mounts []ExposeRequest
 }
 
 // A HostRoot is a host folder from which Expose may take files.
@@ -47,8 +50,7 @@ type Options struct {
 	MaxSessions int
 	Warm        int // sandboxes kept ready; 0: none
 
-	Roots  []HostRoot
-	Mounts []ExposeRequest // present in every session from its start
+	Roots []HostRoot
 
 	Logger *slog.Logger
 }
