@@ -13,7 +13,7 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test check fmt lint unit race agent env demo bench lock clean help
+.PHONY: build test check fmt lint unit race attacks agent env demo bench lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -trimpath -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
@@ -36,6 +36,9 @@ unit: ## the tests that need no engine
 
 race: ## the tests of all packages without gVisor, with the race detector
 	scripts/gotest.sh race
+
+attacks: build ## run the attacks against the real server, on each engine
+	BIOCAGE_TEST_BINARY=$(CURDIR)/bin/biocage scripts/gotest.sh attacks
 
 agent: ## test, lint and type-check the Python agent, in a venv below build/
 	scripts/agent.sh check

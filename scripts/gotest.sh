@@ -3,7 +3,9 @@
 #
 #   gotest.sh fast      everything short, without engines
 #   gotest.sh race      packages that do not link gVisor, with the race detector
-#   gotest.sh engines   the engine suites and the end-to-end tests
+#   gotest.sh engines   packages that link gVisor: the engine, and the binary
+#   gotest.sh system    the real binary, driven by clients: cases and others' clients
+#   gotest.sh attacks   the attacks, on each engine
 #   gotest.sh bench     benchmarks
 #
 # The race detector needs cgo, and gVisor must be linked without it. The race
@@ -13,10 +15,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # packages lists our packages of which the test binary does (yes) or does not
-# (no) link gVisor.
+# (no) link gVisor; those below test/ drive the binary and are listed by neither.
 packages() {
-	go list -test -f '{{$p := .ImportPath}}{{if .ForTest}}{{.ForTest}} {{join .Deps ","}}{{end}}' ./... |
-		awk -v want="$1" 'NF { links[$1] = links[$1] || $2 ~ /gvisor\.dev\// } END { for (p in links) if ((want == "yes") == links[p]) print p }' | sort
+	local all
+	all=$(go list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps ","}}{{end}}' ./...)
+	awk -v want="$1" '
+		NF && $1 !~ /\/test\// { links[$1] = links[$1] || $2 ~ /gvisor\.dev\// }
+		END { for (p in links) if ((want == "yes") == links[p]) print p }' <<<"$all" | sort
 }
 
 plain() { CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go test "$@"; }
@@ -24,16 +29,24 @@ plain() { CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go test "$@"; }
 case ${1:-} in
 fast) plain -short ./... ;;
 race)
-	mapfile -t list < <(packages no)
-	CGO_ENABLED=1 go test -race -timeout 20m "${list[@]}"
+	list=$(packages no)
+	# shellcheck disable=SC2086 # a word for each package
+	CGO_ENABLED=1 go test -race -timeout 20m $list
 	;;
 engines)
-	mapfile -t list < <(packages yes)
-	plain -timeout 30m -p 1 "${list[@]}"
+	list=$(packages yes)
+	# shellcheck disable=SC2086 # a word for each package
+	plain -timeout 30m -p 1 $list
+	;;
+system) plain -timeout 40m -p 1 ./test/cases ./test/interop ;;
+attacks)
+	for engine in gvisor docker; do
+		plain -timeout 30m ./test/attacks -engine "$engine"
+	done
 	;;
 bench) plain -run '^$' -bench . -benchmem -timeout 30m ./... ;;
 *)
-	echo "usage: gotest.sh fast|race|engines|bench" >&2
+	echo "usage: gotest.sh fast|race|engines|system|attacks|bench" >&2
 	exit 2
 	;;
 esac

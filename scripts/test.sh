@@ -24,8 +24,12 @@ say "the Python environment"
 bin/biocage env build
 data=/var/lib/biocage
 [ "$(id -u)" = 0 ] || data=${XDG_DATA_HOME:-$HOME/.local/share}/biocage
-BIOCAGE_TEST_ROOTFS=$(readlink -f "$data/environments/default/current/rootfs")
+BIOCAGE_TEST_ROOTFS=$(readlink -f "${BIOCAGE_DATA_DIR:-$data}/environments/default/current/rootfs")
 export BIOCAGE_TEST_ROOTFS
+export BIOCAGE_TEST_BINARY=$PWD/bin/biocage
+
+say "clients that others wrote"
+test/interop/setup.sh
 
 say "the Docker daemon"
 BIOCAGE_DOCKERD_DIR=$(mktemp -d /var/tmp/biocage-dockerd.XXXXXX)
@@ -43,5 +47,11 @@ tar --create --numeric-owner --directory "$BIOCAGE_TEST_ROOTFS" . | docker impor
 say "tests with the race detector"
 scripts/gotest.sh race
 
-say "engines and end-to-end tests"
+say "the gVisor engine and the binary"
 scripts/gotest.sh engines
+
+say "the real server, driven by clients"
+scripts/gotest.sh system
+
+say "attacks"
+scripts/gotest.sh attacks
