@@ -25,6 +25,7 @@ type client struct {
 	mu       sync.Mutex // guards what follows, and writes
 	last     int
 	waiting  map[int]chan reply
+	answered map[int]bool
 	progress map[int]int
 	stray    []string // lines on stdout that are no JSON-RPC
 
@@ -55,7 +56,7 @@ var errServerGone = errors.New("the server ended before it answered")
 func connect(name string, argv, env []string) (*client, error) {
 	c := &client{
 		name: name, cmd: exec.Command(argv[0], argv[1:]...), log: &tail{},
-		waiting: map[int]chan reply{}, progress: map[int]int{}, exited: make(chan struct{}),
+		waiting: map[int]chan reply{}, answered: map[int]bool{}, progress: map[int]int{}, exited: make(chan struct{}),
 	}
 	c.cmd.Env = env
 	c.cmd.Stderr = c.log
@@ -203,16 +204,16 @@ func (c *client) take(line []byte) {
 func (c *client) deliver(got reply) {
 	id, err := strconv.Atoi(string(got.msg.ID))
 	c.mu.Lock()
-	answered := c.waiting[id]
+	waiting, again := c.waiting[id], c.answered[id]
+	c.answered[id] = true
 	c.mu.Unlock()
-	if err != nil || answered == nil {
+	switch {
+	case err != nil || waiting == nil:
 		c.complain("an answer that nobody asked for", got.line)
-		return
-	}
-	select {
-	case answered <- got:
-	default:
+	case again:
 		c.complain("a second answer", got.line)
+	default:
+		waiting <- got
 	}
 }
 
