@@ -145,7 +145,8 @@ func TestEngine(t *testing.T) {
 				Promise: sandboxtest.Promise{
 					Caps: true, Seccomp: true, UID: true,
 					Namespaces:       []string{"mnt", "pid", "net", "ipc", "uts", "cgroup"},
-					MemoryKillsChild: true, OOMCounted: true, InitImmune: true, NoExec: true, NoSetID: true,
+					MemoryKillsChild: true, OOMCounted: true, InitImmune: true,
+					ReadOnlyRoot: true, NoExec: true, NoSetID: true,
 				},
 			})
 		})

@@ -160,6 +160,9 @@ for path in "/x", "/etc/x", "/usr/x", "/opt/biocage/x", "/opt/biocage/` + probeF
 	if got != "" {
 		t.Errorf("places outside the workspace can be written:\n%s", got)
 	}
+	if s.Promise.ReadOnlyRoot && b.out("import os; print(os.statvfs('/').f_flag & os.ST_RDONLY)") != "1" {
+		t.Error("the root file system is not mounted read-only")
+	}
 	if !s.Promise.NoSetID {
 		return
 	}

@@ -47,6 +47,8 @@ type Promise struct {
 	OOMCounted bool
 	// InitImmune: signals from inside do not reach the first process.
 	InitImmune bool
+	// ReadOnlyRoot: the root file system is mounted read-only, whoever asks.
+	ReadOnlyRoot bool
 	// NoExec: programs cannot be run from the writable places.
 	NoExec bool
 	// NoSetID: files cannot be given set-user-id bits.
