@@ -74,7 +74,7 @@ func (d doctor) print(word, name, text, remedy string) {
 func (d doctor) checkDataDir() {
 	dir := d.host.dataDir()
 	probe := filepath.Join(dir, ".doctor")
-	err := os.MkdirAll(dir, 0o755)
+	_, err := d.host.store(nil) // makes the directory
 	if err == nil {
 		err = os.WriteFile(probe, nil, 0o600)
 	}

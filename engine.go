@@ -86,7 +86,7 @@ func (h host) choose(ctx context.Context) (chosen, error) {
 		}
 		dockerErr = err
 	}
-	g, err := h.gvisor()
+	g, err := h.gvisor() //nolint:contextcheck // making the engine starts nothing
 	switch {
 	case err == nil:
 		return chosen{g, nil, reason(h.cfg.Engine, "no Docker daemon answers")}, nil

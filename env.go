@@ -22,7 +22,7 @@ const envHelp = `The Python environments that sandboxes start from.
     --image IMAGE           the base image
     --mirror URL            where debootstrap gets packages
     --refresh               make the base anew
-  env list                  list them
+  env list                  show them
   env remove NAME           remove one
 `
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/biocypher/biocage-mcp/internal/config"
@@ -129,8 +130,8 @@ func (f *flagSet) load(p process) (config.Config, error) {
 
 // getenv looks a variable up; the last one of a name counts.
 func (p process) getenv(name string) string {
-	for i := len(p.environ) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(p.environ[i], name+"="); ok {
+	for _, variable := range slices.Backward(p.environ) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
 			return value
 		}
 	}

@@ -68,7 +68,7 @@ func (h host) serve(ctx context.Context) error {
 		In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain,
 	}
 	h.log.InfoContext(ctx, "serving", "transport", "stdio", "version", buildVersion())
-	c.Prepare()
+	c.Prepare() //nolint:contextcheck // the pool outlives every request
 	err = stdio.Serve(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		h.log.InfoContext(ctx, "ending", "reason", cause.Error())

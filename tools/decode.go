@@ -142,25 +142,25 @@ func coerceNumber(schema *jsonschema.Schema, raw json.RawMessage) (json.RawMessa
 		return nil, wanted
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(unquote(raw)), 64)
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+	whole := schema.Type == "integer"
+	if err != nil || !inRange(schema, n) || whole && n != math.Trunc(n) {
 		return nil, wanted
 	}
-	if schema.Type == "integer" && n != math.Trunc(n) {
-		return nil, wanted
-	}
-	if low, ok := bound(schema.Minimum); ok && n < low {
-		return nil, wanted
-	}
-	if high, ok := bound(schema.Maximum); ok && n > high {
-		return nil, wanted
-	}
-	if schema.Type == "integer" {
-		if math.Abs(n) > 1<<53 {
-			return nil, wanted
-		}
+	if whole {
 		return strconv.AppendInt(nil, int64(n), 10), ""
 	}
 	return strconv.AppendFloat(nil, n, 'g', -1, 64), ""
+}
+
+// inRange tells whether a number is within the schema's bounds, and one that
+// every reader of JSON understands alike.
+func inRange(schema *jsonschema.Schema, n float64) bool {
+	if math.IsNaN(n) || math.Abs(n) > 1<<53 {
+		return false
+	}
+	low, hasLow := bound(schema.Minimum)
+	high, hasHigh := bound(schema.Maximum)
+	return (!hasLow || n >= low) && (!hasHigh || n <= high)
 }
 
 func describeNumber(schema *jsonschema.Schema) string {

@@ -26,8 +26,10 @@ func TestDecode(t *testing.T) {
 		name, raw string
 		want      decodeInput
 	}{
-		{"all", `{"code":"x","limit_seconds":30,"count":2,"on":true,"mode":"rw","path":"p","session":"s"}`,
-			decodeInput{Code: "x", Limit: 30, Count: 2, On: true, Mode: "rw", Path: "p", target: target{Session: "s"}}},
+		{
+			"all", `{"code":"x","limit_seconds":30,"count":2,"on":true,"mode":"rw","path":"p","session":"s"}`,
+			decodeInput{Code: "x", Limit: 30, Count: 2, On: true, Mode: "rw", Path: "p", target: target{Session: "s"}},
+		},
 		{"numbers as text", `{"code":"x","limit_seconds":"30","count":"7"}`, decodeInput{Code: "x", Limit: 30, Count: 7}},
 		{"truth as text", `{"code":"x","on":"True"}`, decodeInput{Code: "x", On: true}},
 		{"a whole float", `{"code":"x","count":3.0}`, decodeInput{Code: "x", Count: 3}},

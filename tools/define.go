@@ -55,10 +55,10 @@ func define[In input](t *toolset, d definition[In]) server.ServerTool {
 		Description:    d.description,
 		RawInputSchema: encodeSchema(schema),
 		Annotations: mcp.ToolAnnotation{
-			ReadOnlyHint:    mcp.ToBoolPtr(d.hints.readOnly),
-			DestructiveHint: mcp.ToBoolPtr(d.hints.destructive),
-			IdempotentHint:  mcp.ToBoolPtr(d.hints.idempotent),
-			OpenWorldHint:   mcp.ToBoolPtr(false),
+			ReadOnlyHint:    new(d.hints.readOnly),
+			DestructiveHint: new(d.hints.destructive),
+			IdempotentHint:  new(d.hints.idempotent),
+			OpenWorldHint:   new(false),
 		},
 	}
 	if t.opts.Structured {

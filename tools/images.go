@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"image"
 	"image/jpeg"
@@ -83,7 +84,7 @@ func fitImage(d session.Display, budget int) (picture, error) {
 		}
 		scale *= 0.6
 	}
-	return picture{}, fmt.Errorf("it is too large for the answer; save it as a file")
+	return picture{}, errors.New("it is too large for the answer; save it as a file")
 }
 
 // shrink scales and encodes: PNG where that is small enough, else JPEG. An

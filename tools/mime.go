@@ -24,7 +24,7 @@ func safeMIME(mime string) string {
 }
 
 func notInMIME(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("/.+-_", r))
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("/.+-_", r)
 }
 
 // asText gives data as text when it is text: valid UTF-8 but for a character

@@ -50,14 +50,14 @@ func (t *toolset) fileResource() server.ServerResourceTemplate {
 	}
 }
 
-// A resourceFailure is an error whose text a client may see.
-type resourceFailure struct{ text string }
+// A resourceError is an error whose text a client may see.
+type resourceError struct{ text string }
 
 // Error implements error.
-func (e *resourceFailure) Error() string { return e.text }
+func (e *resourceError) Error() string { return e.text }
 
 func (t *toolset) resourceError(ctx context.Context, err error) error {
-	return &resourceFailure{text: t.refuse(ctx, "resources/read", err).text}
+	return &resourceError{text: t.refuse(ctx, "resources/read", err).text}
 }
 
 func (t *toolset) readResource(ctx context.Context, uri string) (mcp.ResourceContents, error) {

@@ -20,8 +20,6 @@ import (
 	"github.com/biocypher/biocage-mcp/session"
 )
 
-func ptr(s string) *string { return &s }
-
 func TestRunText(t *testing.T) {
 	tests := []struct {
 		name string
@@ -29,52 +27,62 @@ func TestRunText(t *testing.T) {
 		want string
 	}{
 		{
-			"a value", session.RunResult{Success: true, Status: "done", ExecutionTime: 0.124, Result: ptr("42")},
+			"a value",
+			session.RunResult{Success: true, Status: "done", ExecutionTime: 0.124, Result: new("42")},
 			"Done in 0.12 s.\nResult: 42",
 		},
 		{
-			"nothing at all", session.RunResult{Success: true, Status: "done", ExecutionTime: 0.001},
+			"nothing at all",
+			session.RunResult{Success: true, Status: "done", ExecutionTime: 0.001},
 			"Done in under 0.01 s.",
 		},
 		{
-			"output and value", session.RunResult{Success: true, Status: "done", ExecutionTime: 12.4, Stdout: "a\nb\n", Stderr: "warn\n", Result: ptr("1\n2")},
+			"output and value",
+			session.RunResult{Success: true, Status: "done", ExecutionTime: 12.4, Stdout: "a\nb\n", Stderr: "warn\n", Result: new("1\n2")},
 			"Done in 12 s.\nResult:\n1\n2\nstderr:\nwarn\nstdout:\na\nb",
 		},
 		{
-			"an exception", session.RunResult{
+			"an exception",
+			session.RunResult{
 				Status: "done", ExitCode: 1, ExecutionTime: 0.5,
 				Error: &session.RunError{Kind: "exception", Type: "ZeroDivisionError", Message: "division by zero", Line: 3, Traceback: "Traceback…\nZeroDivisionError: division by zero", Hint: "Check the divisor."},
 			},
 			"Failed: ZeroDivisionError: division by zero (line 3, after 0.50 s)\nCheck the divisor.\nTraceback:\nTraceback…\nZeroDivisionError: division by zero",
 		},
 		{
-			"an exception without a message", session.RunResult{Status: "done", Error: &session.RunError{Kind: "exception", Type: "AssertionError"}},
+			"an exception without a message",
+			session.RunResult{Status: "done", Error: &session.RunError{Kind: "exception", Type: "AssertionError"}},
 			"Failed: AssertionError (after under 0.01 s)",
 		},
 		{
-			"a time limit with a restart", session.RunResult{
+			"a time limit with a restart",
+			session.RunResult{
 				Status: "done", ExitCode: 124, ExecutionTime: 30, Restarted: true, RestartReason: "the code could not be interrupted",
 				Error: &session.RunError{Kind: "timeout", Type: "TimeoutError", Message: "The code was stopped at its limit of 30 s.", Hint: "Variables are gone."},
 			},
 			"Timed out: The code was stopped at its limit of 30 s (after 30 s)\nVariables are gone.\nThe interpreter was restarted: the code could not be interrupted.",
 		},
 		{
-			"still running", session.RunResult{Success: true, Status: "running", RunID: "r3", ExecutionTime: 45, Stdout: "x\n", Notes: []string{"Call python_wait."}},
+			"still running",
+			session.RunResult{Success: true, Status: "running", RunID: "r3", ExecutionTime: 45, Stdout: "x\n", Notes: []string{"Call python_wait."}},
 			"Still running after 45 s (run_id \"r3\").\nCall python_wait.\nstdout:\nx",
 		},
 		{
-			"files and late output", session.RunResult{
+			"files and late output",
+			session.RunResult{
 				Success: true, Status: "done", LateOutput: "tick\n",
 				Files: []session.FileRef{{Path: "a.csv", Size: 1200, MIMEType: "text/csv", URI: "sandbox://s/a.csv"}, {Path: "b\n.txt", Size: 3, URI: "sandbox://s/b"}},
 			},
 			"Done in under 0.01 s.\nFiles made or changed: a.csv (1.2 kB), b .txt (3 bytes).\nLate output of earlier calls:\ntick",
 		},
 		{
-			"cut output", session.RunResult{Success: true, Status: "done", Stdout: "a\n[... 9 bytes left out ...]\nz\n", Truncated: true, Spool: map[string]string{"stdout": "/tmp/s"}},
+			"cut output",
+			session.RunResult{Success: true, Status: "done", Stdout: "a\n[... 9 bytes left out ...]\nz\n", Truncated: true, Spool: map[string]string{"stdout": "/tmp/s"}},
 			"Done in under 0.01 s.\nCut here: the whole stdout is in /tmp/s (file_read).\nstdout:\na\n[... 9 bytes left out ...]\nz",
 		},
 		{
-			"a hostile value", session.RunResult{Success: true, Status: "done", Result: ptr("\x1b[2Jx\u202ey")},
+			"a hostile value",
+			session.RunResult{Success: true, Status: "done", Result: new("\x1b[2Jx\u202ey")},
 			"Done in under 0.01 s.\nResult: x\\u{202E}y",
 		},
 	}

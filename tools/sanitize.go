@@ -63,18 +63,27 @@ func isControl(r rune) bool {
 // look different from what it is. Joiners and emoji's variation selectors,
 // which real text needs, are left alone.
 func isHidden(r rune) bool {
-	switch {
-	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069: // direction overrides and isolates
-	case r == 0x200b, r == 0x200e, r == 0x200f, r == 0x061c: // zero-width space, direction marks
-	case r >= 0x2060 && r <= 0x2064, r >= 0x206a && r <= 0x206f: // invisible operators, deprecated format characters
-	case r == 0xfeff, r == 0x00ad, r == 0x180e, r >= 0xfff9 && r <= 0xfffb: // byte order mark, soft hyphen, annotations
-	case r == 0x2028, r == 0x2029: // line and paragraph separators
-	case r >= 0xe0000 && r <= 0xe007f: // tags
-	case r >= 0xe0100 && r <= 0xe01ef: // supplementary variation selectors, which can carry a message
-	default:
-		return false
+	return r >= 0xad && (isDirection(r) || isInvisible(r) || isTag(r))
+}
+
+// isDirection: marks, overrides and isolates of the writing direction.
+func isDirection(r rune) bool {
+	return r == 0x061c || r == 0x200e || r == 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// isInvisible: soft hyphen, zero-width space, word joiner and its like, byte
+// order mark, line separators, annotations.
+func isInvisible(r rune) bool {
+	switch r {
+	case 0x00ad, 0x180e, 0x200b, 0x2028, 0x2029, 0xfeff, 0xfff9, 0xfffa, 0xfffb:
+		return true
 	}
-	return true
+	return r >= 0x2060 && r <= 0x2064 || r >= 0x206a && r <= 0x206f
+}
+
+// isTag: tags and supplementary variation selectors, which can carry a message.
+func isTag(r rune) bool {
+	return r >= 0xe0000 && r <= 0xe007f || r >= 0xe0100 && r <= 0xe01ef
 }
 
 // maxSequence bounds how far a terminal sequence is looked for: text behind a
@@ -89,20 +98,8 @@ func escapeLen(text string) int {
 	switch text[1] {
 	case '[':
 		return 2 + controlLen(text[2:])
-	case ']', 'P', 'X', '^', '_': // strings, ended by BEL or ESC \
-		limit := min(len(text), maxSequence)
-		for i := 2; i < limit; i++ {
-			if text[i] == '\a' {
-				return i + 1
-			}
-			if text[i] == '\x1b' && i+1 < limit && text[i+1] == '\\' {
-				return i + 2
-			}
-			if text[i] == '\n' {
-				break
-			}
-		}
-		return 2
+	case ']', 'P', 'X', '^', '_':
+		return 2 + stringLen(text[2:])
 	}
 	i := 1
 	for i < len(text) && i < 8 && text[i] >= 0x20 && text[i] <= 0x2f {
@@ -112,6 +109,18 @@ func escapeLen(text string) int {
 		return i + 1
 	}
 	return 1
+}
+
+// stringLen is the length of a control string with its end, which is BEL or
+// ESC \ on the same line; without one it is 0.
+func stringLen(text string) int {
+	text = text[:min(len(text), maxSequence)]
+	line, _, _ := strings.Cut(text, "\n")
+	end := strings.IndexByte(line, '\a')
+	if i := strings.Index(line, "\x1b\\"); i >= 0 && (end < 0 || i < end) {
+		return i + 2
+	}
+	return end + 1
 }
 
 // controlLen is the length of a control sequence's parameters and final byte.

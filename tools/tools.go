@@ -11,7 +11,7 @@ import (
 )
 
 // Sessions is what the tools need of package session.
-type Sessions interface {
+type Sessions interface { //nolint:interfacebloat // one method a tool
 	Run(ctx context.Context, ref session.Ref, req session.RunRequest) (session.RunResult, error)
 	Wait(ctx context.Context, ref session.Ref, req session.WaitRequest) (session.RunResult, error)
 	WriteFile(ctx context.Context, ref session.Ref, req session.WriteRequest) (session.WriteResult, error)

@@ -97,8 +97,10 @@ func TestRun(t *testing.T) {
 			t.Errorf("request: %+v", req)
 		}
 		value := "2"
-		return session.RunResult{Success: true, Status: "done", Result: &value, Session: "sbx_a",
-			Files: []session.FileRef{{Path: "a b.html", Size: 4, MIMEType: "text/html", URI: "sandbox://sbx_a/a%20b.html"}}}, nil
+		return session.RunResult{
+			Success: true, Status: "done", Result: &value, Session: "sbx_a",
+			Files: []session.FileRef{{Path: "a b.html", Size: 4, MIMEType: "text/html", URI: "sandbox://sbx_a/a%20b.html"}},
+		}, nil
 	}}
 	h := newHarness(t, f, Options{})
 	o := h.call("python_run", `{"code":"1+1","timeout_seconds":"2.5","session":"sbx_a"}`)
@@ -185,8 +187,14 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHarness(t, &fakeSessions{err: tt.err}, Options{})
 			for _, call := range [][2]string{
-				{"python_run", `{"code":"x"}`}, {"python_wait", `{}`}, {"file_write", `{"path":"a","content":""}`}, {"file_read", `{"path":"a"}`},
-				{"file_list", `{}`}, {"file_expose", `{"host_path":"/a"}`}, {"session_reset", `{}`}, {"session_info", `{}`},
+				{"python_run", `{"code":"x"}`},
+				{"python_wait", `{}`},
+				{"file_write", `{"path":"a","content":""}`},
+				{"file_read", `{"path":"a"}`},
+				{"file_list", `{}`},
+				{"file_expose", `{"host_path":"/a"}`},
+				{"session_reset", `{}`},
+				{"session_info", `{}`},
 			} {
 				o := h.call(call[0], call[1])
 				if !o.Result.IsError || !strings.Contains(o.text(), tt.want) || !strings.Contains(o.object(), `"kind":"`+tt.kind+`"`) {

@@ -96,9 +96,8 @@ server:
 		},
 		Flags: map[string]string{"log.format": "xml"},
 	})
-	var faults Faults
-	if !errors.As(err, &faults) {
-		t.Fatalf("Load: %v, want Faults", err)
+	if _, ok := errors.AsType[FaultErrors](err); !ok {
+		t.Fatalf("Load: %v, want FaultErrors", err)
 	}
 	want := []string{
 		`c.yaml:1: engin: unknown key; did you mean engine?`,
@@ -226,9 +225,9 @@ func FuzzLoad(f *testing.F) {
 	f.Add("a: &x [*x]")
 	f.Fuzz(func(t *testing.T, text string) {
 		cfg, err := Load(Source{Name: "f", Data: []byte(text)})
-		var faults Faults
+		var faults FaultErrors
 		if err != nil && (!errors.As(err, &faults) || len(faults) == 0) {
-			t.Errorf("Load: %v, want Faults", err)
+			t.Errorf("Load: %v, want FaultErrors", err)
 		}
 		if err == nil && (cfg.Run.Timeout <= 0 || cfg.Run.Timeout > cfg.Run.MaxTimeout) {
 			t.Errorf("accepted an impossible timeout: %s", cfg.Run.Timeout)

@@ -20,11 +20,11 @@ func (f Fault) String() string {
 	return strings.Join(parts, ": ")
 }
 
-// Faults is every fault of a configuration; it is the error of [Load].
-type Faults []Fault
+// FaultErrors is every fault of a configuration; it is the error of [Load].
+type FaultErrors []Fault
 
 // Error implements error: one line for each fault.
-func (f Faults) Error() string {
+func (f FaultErrors) Error() string {
 	lines := make([]string, 0, len(f)+1)
 	lines = append(lines, "the configuration has faults:")
 	for _, fault := range f {

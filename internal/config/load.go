@@ -21,7 +21,7 @@ type Source struct {
 }
 
 // Load lays the sources over the defaults and checks the outcome. Its error
-// is a [Faults] with every fault that was found.
+// is a [FaultErrors] with every fault that was found.
 func Load(src Source) (Config, error) {
 	cfg := Default()
 	l := &loader{cfg: &cfg, file: src.Name, origin: map[string]string{}}
@@ -65,7 +65,7 @@ type loader struct {
 	cfg    *Config
 	file   string
 	origin map[string]string // where the value of a key came from
-	faults Faults
+	faults FaultErrors
 }
 
 func (l *loader) fault(where, key, message string) {

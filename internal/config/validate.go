@@ -85,19 +85,27 @@ func (l *loader) validateServer() {
 	number, portErr := strconv.ParseUint(port, 10, 16)
 	l.check("server.listen", err == nil && portErr == nil && number <= math.MaxUint16 && !strings.Contains(host, "/"),
 		"must be HOST:PORT, such as 127.0.0.1:8765")
+	l.validateAccess(s)
+}
+
+// validateAccess checks who may call over HTTP.
+func (l *loader) validateAccess(s Server) {
 	for i, token := range s.Tokens {
 		l.item("server.tokens", i, len(token) >= 16 && !strings.ContainsFunc(token, isSpaceOrControl),
 			"must have at least 16 characters and no spaces")
 	}
 	for i, origin := range s.AllowedOrigins {
-		u, err := url.Parse(origin)
-		l.item("server.allowed_origins", i, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
-			u.Path == "" && u.RawQuery == "", "must be an origin, such as https://example.org")
+		l.item("server.allowed_origins", i, isOrigin(origin), "must be an origin, such as https://example.org")
 	}
 	for i, host := range s.AllowedHosts {
 		l.item("server.allowed_hosts", i, host != "" && !strings.ContainsAny(host, "/ @?#"),
 			"must be a host name, with a port when it has one")
 	}
+}
+
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.Path == "" && u.RawQuery == ""
 }
 
 func isSpaceOrControl(r rune) bool { return r <= ' ' || r == 0x7f }

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -10,11 +11,8 @@ import (
 // Methods that may take long, so that they get a goroutine of their own and
 // count against the limit. Everything else is answered in the reader.
 func isLong(method string) bool {
-	switch mcp.MCPMethod(method) {
-	case mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodSubscriptionsListen:
-		return true
-	}
-	return false
+	long := []mcp.MCPMethod{mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodSubscriptionsListen}
+	return slices.Contains(long, mcp.MCPMethod(method))
 }
 
 // A message is what the transport itself needs to know of a line.
@@ -51,8 +49,8 @@ func parse(line []byte) (message, *fault) {
 	}
 	// params of another shape than expected are the handler's to refuse.
 	err := json.Unmarshal(line, &m)
-	switch id := bytes.TrimSpace(m.ID); {
-	case len(id) > 0 && id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9'):
+	switch {
+	case !isID(m.ID):
 		m.ID = nil
 		return m, &fault{mcp.INVALID_REQUEST, "The id must be a string or a number."}
 	case m.Method != "" || m.Result != nil || m.Error != nil:
@@ -61,6 +59,12 @@ func parse(line []byte) (message, *fault) {
 		return m, &fault{mcp.INVALID_REQUEST, "The message is malformed: " + err.Error() + "."}
 	}
 	return m, &fault{mcp.INVALID_REQUEST, "The message has no method."}
+}
+
+// isID tells whether an id is absent, a string or a number.
+func isID(id json.RawMessage) bool {
+	id = bytes.TrimSpace(id)
+	return len(id) == 0 || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9'
 }
 
 // tokenKey makes a progress token comparable; "" is no token.

@@ -115,7 +115,7 @@ func (c *conn) read(ctx context.Context, in io.Reader) error {
 	for {
 		line, err := lines.next()
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the session has ended: what the input says does not matter any more
 		}
 		switch {
 		case errors.Is(err, errTooLong):

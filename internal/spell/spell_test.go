@@ -10,7 +10,7 @@ func TestNearest(t *testing.T) {
 	tests := []struct{ word, want string }{
 		{"srve", "serve"},
 		{"DOCTR", "doctor"},
-		{"verison", "version"},
+		{"vresion", "version"},
 		{"timeout", "timeout_seconds"},
 		{"seconds", "timeout_seconds"},
 		{"environment", "env"},
