@@ -4,6 +4,7 @@ package gvisor
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,59 +14,57 @@ import (
 )
 
 // agentSpec starts the real agent.
-func agentSpec(t testing.TB) sandbox.Spec {
-	t.Helper()
+func agentSpec(tb testing.TB) sandbox.Spec {
+	tb.Helper()
 	dir, err := filepath.Abs("../../pyagent")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	spec := testSpec(t)
+	spec := testSpec(tb)
 	spec.Agent = dir
 	spec.Command = []string{"/usr/bin/python3", "-I", sandbox.AgentDir + "/biocage_agent_main.py"}
 	spec.Env = append(spec.Env, "PYTHONDONTWRITEBYTECODE=1")
 	return spec
 }
 
-func frame(t testing.TB, box sandbox.Sandbox, want string) sandboxtest.Frame {
-	t.Helper()
+func frame(tb testing.TB, box sandbox.Sandbox, want string) sandboxtest.Frame {
+	tb.Helper()
 	f, err := sandboxtest.ReadFrame(box.Stream())
 	if err != nil || f.Header["type"] != want {
-		t.Fatalf("got %v (%v), want %s", f.Header, err, want)
+		tb.Fatalf("got %v (%v), want %s", f.Header, err, want)
 	}
 	return f
 }
 
-func create(t testing.TB, e *Engine, spec sandbox.Spec) sandbox.Sandbox {
-	t.Helper()
+func create(tb testing.TB, e *Engine, spec sandbox.Spec) sandbox.Sandbox {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	box, err := e.Create(ctx, spec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = box.Close(context.Background()) })
+	tb.Cleanup(func() { _ = box.Close(context.Background()) })
 	return box
 }
 
-func request(t testing.TB, box sandbox.Sandbox, kind string, id int, more map[string]any) sandboxtest.Frame {
-	t.Helper()
+func request(tb testing.TB, box sandbox.Sandbox, kind string, id int, more map[string]any) sandboxtest.Frame {
+	tb.Helper()
 	header := map[string]any{"type": kind + "_request", "id": id}
-	for k, v := range more {
-		header[k] = v
-	}
+	maps.Copy(header, more)
 	if err := sandboxtest.WriteFrame(box.Stream(), header, nil); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return frame(t, box, kind+"_reply")
+	return frame(tb, box, kind+"_reply")
 }
 
 // startAgent brings the agent to where it can run a cell.
-func startAgent(t testing.TB, box sandbox.Sandbox) {
-	t.Helper()
-	frame(t, box, "kernel_info")
-	reply := request(t, box, "start", 1, map[string]any{"preload": []string{}, "memory_bytes": 256 << 20, "lease_ms": 0, "spool_bytes": 1 << 20, "packages": []string{}})
+func startAgent(tb testing.TB, box sandbox.Sandbox) {
+	tb.Helper()
+	frame(tb, box, "kernel_info")
+	reply := request(tb, box, "start", 1, map[string]any{"preload": []string{}, "memory_bytes": 256 << 20, "lease_ms": 0, "spool_bytes": 1 << 20, "packages": []string{}})
 	if reply.Header["status"] != "ok" {
-		t.Fatalf("start: %v", reply.Header)
+		tb.Fatalf("start: %v", reply.Header)
 	}
 }
 

@@ -27,7 +27,7 @@ func (v bootView) write(bundle string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(bundle, bootFile), raw, 0o644)
+	return writeOpen(filepath.Join(bundle, bootFile), raw)
 }
 
 // bootArgs adds the view to the arguments of "boot". Without the file, or in
@@ -45,7 +45,7 @@ func bootArgs(args []string) []string {
 			bundle = value
 		}
 	}
-	raw, err := os.ReadFile(filepath.Join(bundle, bootFile))
+	raw, err := os.ReadFile(filepath.Join(bundle, bootFile)) //nolint:gosec // gVisor named the bundle
 	if err != nil {
 		return args
 	}

@@ -49,7 +49,7 @@ func (b *bundle) underDir(root string) string { return filepath.Join(b.dir, "und
 
 // write makes the directory complete.
 func (b *bundle) write() error {
-	if err := errors.Join(b.checkSources(), os.MkdirAll(b.dir, 0o711)); err != nil {
+	if err := errors.Join(b.checkSources(), makeOpen(b.dir)); err != nil {
 		return err
 	}
 	for _, root := range sandbox.LiveRoots() {
@@ -69,7 +69,7 @@ func (b *bundle) write() error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, "config.json"), raw, 0o644); err != nil {
+	if err := writeOpen(filepath.Join(b.dir, "config.json"), raw); err != nil {
 		return err
 	}
 	view := bootView{CPUs: b.wholeCPUs(), MemoryBytes: b.spec.Limits.MemoryBytes}
@@ -91,7 +91,7 @@ func (b *bundle) bringAgent() error {
 
 // makeDir makes a directory that belongs to the sandbox's root.
 func (b *bundle) makeDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := makeOpen(dir); err != nil {
 		return err
 	}
 	if !b.id.pair {
@@ -173,7 +173,7 @@ func (b *bundle) rlimits() []specs.POSIXRlimit {
 }
 
 func (b *bundle) mounts() []specs.Mount {
-	tmpfs := func(dest string, mode string, size int64, uid uint32) specs.Mount {
+	tmpfs := func(dest, mode string, size int64, uid uint32) specs.Mount {
 		return specs.Mount{Destination: dest, Type: "tmpfs", Source: "tmpfs", Options: []string{
 			"nosuid", "nodev", "mode=" + mode, fmt.Sprintf("size=%d", size), fmt.Sprintf("uid=%d", uid), fmt.Sprintf("gid=%d", uid),
 		}}

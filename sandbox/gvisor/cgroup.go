@@ -24,7 +24,6 @@ import (
 // process has: everything that user code does happens inside.
 
 const (
-	cgroupPrefix = "biocage-" // of the group of an instance
 	// kernelBytes is what the sentry and the gofer themselves need beside the
 	// limit that the sandbox's user asked for, and forkBytes what a forked
 	// process needs in gVisor beyond what it would on the host, because memory
@@ -55,12 +54,12 @@ func wantedControllers() []string { return []string{"memory", "cpu", "cpuacct", 
 
 // newCgroupTree makes the instance's groups, or returns nil when this process
 // may not.
-func newCgroupTree(instanceName string) *cgroupTree {
+func newCgroupTree(name string) *cgroupTree {
 	for _, found := range []*cgroupTree{findV1(), findV2()} {
 		if found == nil {
 			continue
 		}
-		if made := found.makeChild(cgroupPrefix + instanceName); made != nil {
+		if made := found.makeChild(name); made != nil {
 			return made
 		}
 	}
@@ -75,7 +74,7 @@ func (t *cgroupTree) makeChild(name string) *cgroupTree {
 			continue
 		}
 		dir := filepath.Join(parent, name)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		made.dirs[controller] = dir
@@ -97,7 +96,7 @@ func delegate(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, controller := range strings.Fields(string(raw)) {
+	for controller := range strings.FieldsSeq(string(raw)) {
 		if slices.Contains(wantedControllers(), controller) {
 			if err := writeFile(dir, "cgroup.subtree_control", "+"+controller); err != nil {
 				return err
@@ -125,7 +124,7 @@ func (t *cgroupTree) create(id string, limits sandbox.Limits) (*cgroup, error) {
 	g := &cgroup{v2: t.v2, dirs: map[string]string{}}
 	for controller, parent := range t.dirs {
 		dir := filepath.Join(parent, id)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, errors.Join(err, g.remove())
 		}
 		g.dirs[controller] = dir
@@ -227,7 +226,7 @@ func (g *cgroup) number(controller, file, field string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer opened.Close()
+	defer func() { _ = opened.Close() }()
 	for lines := bufio.NewScanner(opened); lines.Scan(); {
 		name, value, found := strings.Cut(lines.Text(), " ")
 		if !found && field == "" {
@@ -257,5 +256,5 @@ func (g *cgroup) setIfThere(controller, file, value string) error {
 }
 
 func writeFile(dir, file, value string) error {
-	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644)
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600) //nolint:gosec // names are ours, and the files exist
 }

@@ -49,7 +49,7 @@ func findV2() *cgroupTree {
 				continue
 			}
 			tree := &cgroupTree{v2: true, dirs: map[string]string{}}
-			for _, controller := range strings.Fields(string(raw)) {
+			for controller := range strings.FieldsSeq(string(raw)) {
 				tree.dirs[controller] = dir
 			}
 			return tree

@@ -57,7 +57,7 @@ func (e *Engine) probe(ctx context.Context) error {
 	}
 	root := filepath.Join(e.inst.dir, "probe")
 	for _, point := range mountPoints() {
-		if err := os.MkdirAll(filepath.Join(root, point), 0o755); err != nil {
+		if err := makeOpen(filepath.Join(root, point)); err != nil {
 			return err
 		}
 	}
@@ -93,18 +93,26 @@ func remedy() string {
 		return "the program was built with cgo, and gVisor starts it where no shared library is; build it with CGO_ENABLED=0"
 	case !hasPidfd():
 		return "the kernel is too old; use Linux 5.10 or newer"
-	case os.Geteuid() == 0 && err == nil && exe.Mode().Perm()&0o005 != 0o005:
-		return "other users must be able to read and execute the program; run chmod o+rx on it"
 	case setting("/proc/sys/user/max_user_namespaces") == "0":
 		return "user namespaces are switched off; run sysctl user.max_user_namespaces=10000"
-	case os.Geteuid() != 0 && setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return "ordinary users may not make user namespaces; run sysctl kernel.unprivileged_userns_clone=1, or run biocage as root"
-	case os.Geteuid() != 0 && setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return "AppArmor keeps ordinary users from making user namespaces; allow biocage in a profile (userns,) or run sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+	case os.Geteuid() != 0:
+		return ordinaryRemedy()
+	case err == nil && exe.Mode().Perm()&0o005 != 0o005:
+		return "other users must be able to read and execute the program; run chmod o+rx on it"
 	case inContainer():
 		return "it seems to be inside a container; start that with --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt systempaths=unconfined --security-opt apparmor=unconfined"
-	case os.Geteuid() == 0:
-		return "root lacks rights here (CAP_SYS_ADMIN, or a seccomp filter forbids namespaces)"
+	}
+	return "this root lacks rights (CAP_SYS_ADMIN) or a seccomp filter forbids namespaces; give it the rights or use the docker engine"
+}
+
+func ordinaryRemedy() string {
+	switch {
+	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+		return "ordinary users may not make user namespaces; run sysctl kernel.unprivileged_userns_clone=1, or run biocage as root"
+	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+		return "AppArmor keeps ordinary users from making user namespaces; allow biocage in a profile (userns,) or run sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+	case inContainer():
+		return "it seems to be inside a container as an ordinary user, where gVisor cannot run; run it as root or use the docker engine"
 	}
 	return "run biocage as root or use the docker engine"
 }

@@ -126,46 +126,48 @@ func (s *starter) run(ctx context.Context, spec sandbox.Spec, id identity) (*box
 }
 
 func (s *starter) make(ctx context.Context, spec sandbox.Spec, id identity) (*box, error) {
-	e := s.engine
-	s.bundle = &bundle{dir: e.inst.sandboxDir(s.id), spec: spec, id: id, worker: workerFor(spec, id), live: e.live && id.pair}
-	if err := s.bundle.write(); err != nil {
-		return nil, err
-	}
-	var err error
-	if e.tree != nil {
-		if s.group, err = e.tree.create(s.id, spec.Limits); err != nil {
-			return nil, err
-		}
-	}
-	if s.host, s.guest, err = newChannel(); err != nil {
+	if err := s.prepare(spec, id); err != nil {
 		return nil, err
 	}
 	if err := s.newContainer(); err != nil {
 		return nil, err
 	}
-	if err := s.confine(); err != nil {
-		return nil, err
-	}
-	if err := s.attachAll(ctx); err != nil {
+	// Nothing of the sandbox's user runs yet.
+	if err := errors.Join(s.confine(), s.attachAll(ctx)); err != nil {
 		return nil, err
 	}
 	b, err := newBox(s)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cont.Start(e.conf); err != nil {
-		b.pidfd.Close()
-		return nil, err
+	if err := s.cont.Start(s.engine.conf); err != nil {
+		return nil, errors.Join(err, b.pidfd.Close())
 	}
 	if b.group == nil {
 		b.measure()
 	}
-	if !e.adopt(b) {
-		b.pidfd.Close()
-		return nil, sandbox.ErrClosed
+	if !s.engine.adopt(b) {
+		return nil, errors.Join(sandbox.ErrClosed, b.pidfd.Close())
 	}
 	b.watch()
 	return b, nil
+}
+
+// prepare makes all that gVisor starts from.
+func (s *starter) prepare(spec sandbox.Spec, id identity) error {
+	e := s.engine
+	s.bundle = &bundle{dir: e.inst.sandboxDir(s.id), spec: spec, id: id, worker: workerFor(spec, id), live: e.live && id.pair}
+	if err := s.bundle.write(); err != nil {
+		return err
+	}
+	var err error
+	if e.tree != nil {
+		if s.group, err = e.tree.create(s.id, spec.Limits); err != nil {
+			return err
+		}
+	}
+	s.host, s.guest, err = newChannel()
+	return err
 }
 
 // newContainer starts the sandbox's two host processes; no user code yet.

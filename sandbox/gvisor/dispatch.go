@@ -46,11 +46,11 @@ func Dispatch() {
 	case partNone:
 		return
 	case partProbe:
-		os.Exit(probeExit)
+		os.Exit(probeExit) //nolint:forbidigo // this process is not the program
 	case partPrewarm:
 		// Upstream's prewarmer touches pages ahead of the sentry; ours only
 		// has to become it.
-		err := syscall.Exec(args[0], args[1:], os.Environ())
+		err := syscall.Exec(args[0], args[1:], os.Environ()) //nolint:gosec // that is what a prewarmer does; gVisor named the program
 		fail("cannot execute " + args[0] + ": " + err.Error())
 	case partRunsc:
 		os.Args = bootArgs(args)
@@ -94,5 +94,5 @@ func commands() map[util.SubCommand]string {
 
 func fail(message string) {
 	_, _ = os.Stderr.WriteString("biocage: gVisor: " + message + "\n")
-	os.Exit(exitDispatch)
+	os.Exit(exitDispatch) //nolint:forbidigo // this process is not the program
 }

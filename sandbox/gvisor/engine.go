@@ -58,7 +58,7 @@ func New(opts Options) (*Engine, error) {
 	e := &Engine{opts: opts, log: opts.Logger, inst: inst, conf: conf, boxes: map[string]*box{}, check: checkCache{turn: make(chan struct{}, 1)}}
 	e.live = hostmount.Supported() == nil
 	if !opts.NoCgroups {
-		e.tree = newCgroupTree(inst.name)
+		e.tree = newCgroupTree(inst.groupName())
 	}
 	return e, nil
 }
@@ -144,7 +144,7 @@ func (in *instance) remove() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(ids), errors.Join(removeGroups(in.name), os.RemoveAll(in.dir))
+	return len(ids), errors.Join(removeGroups(in.groupName()), os.RemoveAll(in.dir))
 }
 
 // removeGroups deletes the control groups of an instance wherever they are.
@@ -155,7 +155,7 @@ func removeGroups(name string) error {
 			continue
 		}
 		for _, parent := range found.dirs {
-			dir := filepath.Join(parent, cgroupPrefix+name)
+			dir := filepath.Join(parent, name)
 			children, err := filepath.Glob(filepath.Join(dir, sandboxPrefix+"*"))
 			if err != nil {
 				return err

@@ -17,55 +17,55 @@ import (
 )
 
 // testRootfs is a root file system with python3, or the reason to skip.
-func testRootfs(t testing.TB) string {
-	t.Helper()
+func testRootfs(tb testing.TB) string {
+	tb.Helper()
 	dir := os.Getenv("BIOCAGE_TEST_ROOTFS")
 	if dir == "" {
-		skip(t, "BIOCAGE_TEST_ROOTFS names no root file system with python3")
+		skip(tb, "BIOCAGE_TEST_ROOTFS names no root file system with python3")
 	}
 	return dir
 }
 
-func skip(t testing.TB, reason string) {
-	t.Helper()
+func skip(tb testing.TB, reason string) {
+	tb.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatal(reason)
+		tb.Fatal(reason)
 	}
-	t.Skip(reason)
+	tb.Skip(reason)
 }
 
-func testEngine(t testing.TB, change func(*Options)) *Engine {
-	t.Helper()
-	opts := Options{RunDir: filepath.Join(openDir(t), "r")}
+func testEngine(tb testing.TB, change func(*Options)) *Engine {
+	tb.Helper()
+	opts := Options{RunDir: filepath.Join(openDir(tb), "r")}
 	if os.Getenv("BIOCAGE_TEST_DEBUG") != "" {
-		opts.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+		opts.Logger = slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	if change != nil {
 		change(&opts)
 	}
 	e, err := New(opts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := e.Close(); err != nil {
-			t.Error("close the engine:", err)
+			tb.Error("close the engine:", err)
 		}
 	})
-	if err := e.Check(t.Context()); err != nil {
-		skip(t, err.Error())
+	if err := e.Check(tb.Context()); err != nil {
+		skip(tb, err.Error())
 	}
 	return e
 }
 
-func testSpec(t testing.TB) sandbox.Spec {
-	t.Helper()
+func testSpec(tb testing.TB) sandbox.Spec {
+	tb.Helper()
 	agent, err := filepath.Abs("testdata")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return sandbox.Spec{
-		Root: sandbox.Root{Dir: testRootfs(t)}, Session: "test", Agent: agent,
+		Root: sandbox.Root{Dir: testRootfs(tb)}, Session: "test", Agent: agent,
 		Command: []string{"/usr/bin/python3", "-I", sandbox.AgentDir + "/echo.py"},
 		Env:     []string{"PATH=/usr/bin:/bin", "HOME=/work"},
 		Limits:  sandbox.Limits{MemoryBytes: 512 << 20, CPUs: 2, PIDs: 64, DiskBytes: 32 << 20},
@@ -79,22 +79,22 @@ type talker struct {
 	in  *bufio.Reader
 }
 
-func start(t testing.TB, e *Engine, spec sandbox.Spec) *talker {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+func start(tb testing.TB, e *Engine, spec sandbox.Spec) *talker {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
 	defer cancel()
 	box, err := e.Create(ctx, spec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := box.Close(context.WithoutCancel(ctx)); err != nil {
-			t.Error("close the sandbox:", err)
+			tb.Error("close the sandbox:", err)
 		}
 	})
-	k := &talker{t: t, box: box, in: bufio.NewReader(box.Stream())}
+	k := &talker{t: tb, box: box, in: bufio.NewReader(box.Stream())}
 	if hello := k.line(); !strings.HasPrefix(hello, "ready ") {
-		t.Fatalf("the agent said %q first", hello)
+		tb.Fatalf("the agent said %q first", hello)
 	}
 	return k
 }

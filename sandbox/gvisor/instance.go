@@ -4,6 +4,7 @@ package gvisor
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -89,10 +90,10 @@ func newInstance(runDir string) (*instance, error) {
 	}
 	name := randomName("")
 	fresh := filepath.Join(runDir, newPrefix+name)
-	if err := os.MkdirAll(filepath.Join(fresh, stateName), 0o711); err != nil {
+	if err := makeOpen(filepath.Join(fresh, stateName)); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(fresh, ownerFile), raw, 0o644); err != nil {
+	if err := writeOpen(filepath.Join(fresh, ownerFile), raw); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(fresh))
 	}
 	in := &instance{name: instancePrefix + name, dir: filepath.Join(runDir, instancePrefix+name)}
@@ -100,6 +101,15 @@ func newInstance(runDir string) (*instance, error) {
 		return nil, errors.Join(err, os.RemoveAll(fresh))
 	}
 	return in, nil
+}
+
+// groupName names the instance's control groups. It tells run directories
+// apart, as the groups of all are in one place.
+func (in *instance) groupName() string { return groupPrefix(filepath.Dir(in.dir)) + in.name }
+
+func groupPrefix(runDir string) string {
+	sum := sha256.Sum256([]byte(runDir))
+	return "biocage-" + hex.EncodeToString(sum[:4]) + "-"
 }
 
 func (in *instance) state() string { return filepath.Join(in.dir, stateName) }
@@ -165,7 +175,7 @@ func prepareRunDir(dir string) error {
 	case len(dir) > MaxRunDir:
 		return fmt.Errorf("the run directory %s is longer than %d bytes; choose a shorter one, such as /run/biocage", dir, MaxRunDir)
 	}
-	if err := os.MkdirAll(dir, 0o711); err != nil {
+	if err := makeOpen(dir); err != nil {
 		return fmt.Errorf("make the run directory: %w", err)
 	}
 	info, err := os.Lstat(dir)
@@ -180,4 +190,15 @@ func prepareRunDir(dir string) error {
 		return fmt.Errorf("the run directory %s must be a directory of this user that nobody else can write; remove it or choose another", dir)
 	}
 	return nil
+}
+
+// makeOpen makes a directory that others may pass through, because sandboxes'
+// host users are others. Nothing secret lies in a run directory.
+func makeOpen(dir string) error {
+	return os.MkdirAll(dir, 0o755) //nolint:gosec // see above
+}
+
+// writeOpen writes a file that others may read.
+func writeOpen(path string, raw []byte) error {
+	return os.WriteFile(path, raw, 0o644) //nolint:gosec // see makeOpen
 }

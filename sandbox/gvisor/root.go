@@ -31,7 +31,7 @@ func checkRoot(spec sandbox.Spec) error {
 	if err != nil {
 		return fmt.Errorf("open the environment: %w: %w", sandbox.ErrRootMissing, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for _, point := range mountPoints() {
 		if err := makePoint(root, strings.TrimPrefix(point, "/")); err != nil {
 			return fmt.Errorf("the environment %s lacks the directory %s, and it cannot be made; build the environment again with biocage env build: %w: %w",

@@ -20,10 +20,10 @@ import (
 // safe.
 
 //go:linkname bootPrograms gvisor.dev/gvisor/runsc/boot/filter.precompiledPrograms
-var bootPrograms map[string]precompiledseccomp.Program
+var bootPrograms map[string]precompiledseccomp.Program //nolint:gochecknoglobals // gVisor's
 
 //go:linkname goferPrograms gvisor.dev/gvisor/runsc/fsgofer/filter.precompiledPrograms
-var goferPrograms map[string]precompiledseccomp.Program
+var goferPrograms map[string]precompiledseccomp.Program //nolint:gochecknoglobals // gVisor's
 
 // seccompPrograms is the form of the embedded file; genseccomp writes it.
 type seccompPrograms struct {

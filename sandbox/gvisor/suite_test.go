@@ -49,7 +49,8 @@ func hostPIDs(s sandbox.Sandbox) ([]int, error) {
 // left lists instances, sandboxes, processes, mounts and control groups.
 func left() ([]string, error) {
 	var items []string
-	for _, pattern := range []string{suiteRun + "/*/gv-*", "/sys/fs/cgroup/*/biocage-*/gv-*", "/sys/fs/cgroup/*/*/*/biocage-*/gv-*"} {
+	group := groupPrefix(suiteRun) + "*/gv-*"
+	for _, pattern := range []string{suiteRun + "/*/gv-*", "/sys/fs/cgroup/*/" + group, "/sys/fs/cgroup/*/*/*/" + group} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err
