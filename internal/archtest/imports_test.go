@@ -42,6 +42,7 @@ func rules() map[string]rule {
 		"internal/spell":      {},
 		"internal/remains":    {},
 		"internal/archtest":   {},
+		"internal/mcptest":    {},
 	}
 }
 
