@@ -7,9 +7,13 @@ the head goes to the host while the cell runs.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LAST_LINE = 200
+_CONTINUATION = 0x80
 
 
 class SpoolFile:
@@ -96,7 +100,7 @@ class Capture:
         data = bytes(self._tail[-self._half :]) if self._half else b""
         if self.truncated:
             skip = 0
-            while skip < min(3, len(data)) and data[skip] & 0xC0 == 0x80:
+            while skip < min(3, len(data)) and data[skip] & 0xC0 == _CONTINUATION:
                 skip += 1
             data = data[skip:]
         return self.total - len(data), data

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from biocage_agent import processes, system
 from biocage_agent.capture import Capture, SpoolFile
 from biocage_agent.frames import FrameError, Header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_DISPLAYS = 20
 MAX_DISPLAY_BYTES = 8 << 20

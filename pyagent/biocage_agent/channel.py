@@ -5,16 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from biocage_agent.frames import MAX_BODY_OUT, Decoder, Frame, Header, encode
 from biocage_agent.system import unread_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SECRET = 32
 _WRITE_ONCE = 1 << 18
 
 
-class ChannelClosed(Exception):
+class ChannelClosedError(Exception):
     """The other side is gone."""
 
 
@@ -30,7 +33,7 @@ class FrameStream:
         self._waiting = bytearray()
         for descriptor in {read_fd, write_fd}:
             os.set_blocking(descriptor, False)
-            os.set_inheritable(descriptor, False)
+            os.set_inheritable(descriptor, False)  # noqa: FBT003
 
     @property
     def backlog(self) -> int:
@@ -42,15 +45,15 @@ class FrameStream:
         return unread_bytes(self.read_fd)
 
     def receive(self) -> Iterator[Frame]:
-        """Read once and give the frames that are whole; ChannelClosed at the end."""
+        """Read once and give the frames that are whole; ChannelClosedError at the end."""
         try:
             data = os.read(self.read_fd, self._decoder.wanted())
         except BlockingIOError:
             return
         except OSError as error:
-            raise ChannelClosed from error
+            raise ChannelClosedError from error
         if not data:
-            raise ChannelClosed
+            raise ChannelClosedError
         self._decoder.feed(data)
         while (frame := self._decoder.next()) is not None:
             yield frame
@@ -70,7 +73,7 @@ class FrameStream:
             except OSError as error:
                 if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.EBADF, errno.ENOTCONN):
                     self._waiting.clear()
-                    raise ChannelClosed from error
+                    raise ChannelClosedError from error
                 raise
             del self._waiting[:written]
 
@@ -87,10 +90,10 @@ def _private(descriptor: int) -> int:
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
 
 
-def _occupy_standard(keep_stdin: bool) -> None:
+def _occupy_standard() -> None:
     """Put /dev/null where a stray read or print would meet the channel."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for descriptor in (1,) if keep_stdin else (0, 1):
+    for descriptor in (0, 1):
         os.dup2(null, descriptor)
     os.close(null)
 
@@ -99,7 +102,7 @@ def open_channel(text: str, max_body_in: int) -> tuple[FrameStream, int | None]:
     """The host's stream, and the descriptor whose end of file ends us too, if any."""
     if text == "stdio":
         stream = FrameStream(_private(0), _private(1), max_body_in)
-        _occupy_standard(keep_stdin=False)
+        _occupy_standard()
         return stream, None
     kind, _, rest = text.partition(":")
     if kind == "fd":
@@ -108,7 +111,7 @@ def open_channel(text: str, max_body_in: int) -> tuple[FrameStream, int | None]:
         if min(read_fd, write_fd) <= 1:
             read_fd, write_fd = _private(read_fd), _private(write_fd)
         stream = FrameStream(read_fd, write_fd, max_body_in)
-        _occupy_standard(keep_stdin=False)
+        _occupy_standard()
         return stream, None
     if kind == "unix" and rest:
         return _connect(rest, max_body_in)
@@ -124,7 +127,7 @@ def _connect(path: str, max_body_in: int) -> tuple[FrameStream, int]:
         secret += part
     lifeline = _private(0)
     os.set_blocking(lifeline, False)
-    _occupy_standard(keep_stdin=False)
+    _occupy_standard()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(path)
     connection.sendall(secret)

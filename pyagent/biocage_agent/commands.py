@@ -7,8 +7,10 @@ import shlex
 import subprocess
 import sys
 import timeit
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NOTHING = frozenset({"matplotlib", "config", "load_ext", "autoreload", "reload_ext", "pylab", "precision", "%capture"})
 _PIP = {"PIP_RETRIES": "1", "PIP_DEFAULT_TIMEOUT": "5", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
@@ -44,14 +46,14 @@ def _shell_lines(command: str, namespace: Namespace) -> list[str]:
 
 
 def _script(body: str) -> None:
-    done = subprocess.run([_SHELL_NAME], input=body.encode("utf-8"), check=False, env=_environment())
+    done = subprocess.run([_SHELL_NAME], input=body.encode("utf-8"), check=False, env=_environment())  # noqa: S603
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, _SHELL_NAME)
 
 
 def _pip(arguments: str) -> None:
     command = [sys.executable, "-m", "pip", *shlex.split(arguments)]
-    if subprocess.run(command, check=False, env=_environment()).returncode:
+    if subprocess.run(command, check=False, env=_environment()).returncode:  # noqa: S603
         raise RuntimeError(
             "pip failed. Most sandboxes have no network, and packages belong into the environment "
             "(biocage env build); import what is installed instead"
@@ -91,7 +93,7 @@ def _timed(statement: str, namespace: Namespace) -> None:
 
 
 def _write_file(name: str, body: str) -> None:
-    with open(name.split()[-1], "a" if name.startswith("-a") else "w", encoding="utf-8") as file:
+    with open(name.rsplit(maxsplit=1)[-1], "a" if name.startswith("-a") else "w", encoding="utf-8") as file:
         file.write(body if body.endswith("\n") else body + "\n")
 
 

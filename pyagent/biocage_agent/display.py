@@ -59,12 +59,12 @@ class Shown:
         return True
 
     def display(self, *objects: object, **_options: object) -> None:
-        """The built-in display(): an image where there is one, else text."""
+        """Show each object: as an image where there is one, else as text."""
         for item in objects:
             if not self.rich(item):
                 self.add("text/plain", item if isinstance(item, str) else repr(item))
 
-    def rich(self, item: Any) -> bool:
+    def rich(self, item: Any) -> bool:  # noqa: PLR0911
         """Show the forms that say more than the text of item; tells whether there were any."""
         if isinstance(item, type):
             return False
@@ -80,7 +80,7 @@ class Shown:
             data = bundle.get(mime) or _form(item, method)
             if isinstance(data, (bytes, bytearray)) and data:
                 return self.add(mime, bytes(data))
-        if type(item).__repr__ is not object.__repr__:
+        if getattr(type(item), "__repr__", None) is not object.__repr__:
             return False
         for mime, method in _TEXTS:
             data = bundle.get(mime) or _form(item, method)
@@ -100,7 +100,7 @@ def _form(item: Any, method: str) -> Any:
 def _bundle(item: Any) -> dict[str, Any]:
     if not callable(getattr(type(item), "_repr_mimebundle_", None)):
         return {}
-    data = item._repr_mimebundle_(include=None, exclude=None)  # noqa: SLF001 - the notebooks' protocol
+    data = item._repr_mimebundle_(include=None, exclude=None)
     if isinstance(data, tuple) and data:
         data = data[0]
     return data if isinstance(data, dict) else {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-from collections.abc import Iterator
 from types import FrameType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from biocage_agent.tracebacks import is_user_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MISSING = object()
 

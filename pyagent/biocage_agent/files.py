@@ -12,58 +12,16 @@ import contextlib
 import json
 import os
 import stat
-from collections.abc import Iterator
 
 from biocage_agent.frames import MAX_BODY_OUT, Frame, Header
+from biocage_agent.paths import Identity, Paths, kind_of, show
 from biocage_agent.requests import RequestError, flag, number, text
 from biocage_agent.workspace import Changes, Spool
 
-_LIVE_ROOTS = ("/data", "/app", "/mnt")
-_MAX_PATH = 4096
-_MAX_NAME = 255
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MODE = 0o644
 _MAX_OFFSET = 1 << 62
-
-
-class Identity:
-    """Who the supervisor is while it touches files."""
-
-    def __init__(self, uid: int | None) -> None:
-        """`uid` is the worker's, or None when it is our own."""
-        self._uid = uid
-
-    @contextlib.contextmanager
-    def assumed(self) -> Iterator[None]:
-        """Be the worker's user within the block."""
-        if self._uid is None:
-            yield
-            return
-        os.setegid(self._uid)
-        os.seteuid(self._uid)
-        try:
-            yield
-        finally:
-            os.seteuid(os.getuid())
-            os.setegid(os.getgid())
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "directory"
-    return "symlink" if stat.S_ISLNK(mode) else "other"
-
-
-def _beneath(path: str, root: str) -> bool:
-    return path == root or path.startswith(root.rstrip("/") + "/")
-
-
-def show(path: str) -> str:
-    """A path as valid text, whatever bytes it has."""
-    return os.fsencode(path).decode("utf-8", "replace")
 
 
 class FileService:
@@ -73,21 +31,18 @@ class FileService:
 
     def __init__(self, workspace: str, temp: str, drop_uid: int | None) -> None:
         """Both directories exist already."""
-        for place in (workspace, temp):
-            if not os.path.isabs(place) or not os.path.isdir(place):
-                raise RequestError("bad_request", f"{place} is no directory with an absolute path")
-        self.workspace = os.path.normpath(workspace)
-        self.temp = os.path.normpath(temp)
+        self._paths = Paths(workspace, temp)
+        self.workspace = self._paths.workspace
+        self.temp = self._paths.temp
         self.identity = Identity(drop_uid)
         self.changes = Changes(self.workspace, self.identity)
         self.spool = Spool(self.temp)
-        self._links: set[str] = set()
         self._partial: dict[str, str] = {}
 
     def forget(self) -> None:
         """The workspace is being emptied."""
         self._partial.clear()
-        self._links.clear()
+        self._paths.links.clear()
         self.spool.forget()
 
     def handle(self, kind: str, frame: Frame) -> tuple[Header, bytes]:
@@ -101,37 +56,11 @@ class FileService:
                 return self._list(frame.header)
             return self._link(frame.header), b""
 
-    # Paths
-
-    def _path(self, header: Header, name: str = "path") -> str:
-        given = text(header, name)
-        try:
-            raw = given.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise RequestError("bad_path", f"{name} holds a lone surrogate") from error
-        if not raw or len(raw) > _MAX_PATH or any(len(part) > _MAX_NAME for part in raw.split(b"/")):
-            raise RequestError("bad_path", f"{name} is empty, or longer than {_MAX_PATH} bytes, or a name in it is")
-        return os.path.normpath(os.path.join(self.workspace, given)).replace("//", "/")
-
-    def _writable(self, path: str) -> str:
-        """The path to write at, or a refusal: its folder must not lead out by a link."""
-        roots = (self.workspace, self.temp, *_LIVE_ROOTS)
-        root = next((root for root in roots if _beneath(path, root)), None)
-        if root is None or path == root:
-            raise RequestError(
-                "bad_path", f"{show(path)} cannot be written; use a path beneath {self.workspace} or {self.temp}"
-            )
-        real = os.path.realpath(os.path.dirname(path))
-        allowed = [os.path.realpath(root), *_LIVE_ROOTS, *(os.path.realpath(link) for link in self._links)]
-        if not any(_beneath(real, place) for place in allowed):
-            raise RequestError("bad_path", f"{show(path)} leads out of {root} by a symbolic link to {show(real)}")
-        return path
-
     # Requests
 
     def _write(self, header: Header, body: bytes) -> Header:
         mode = text(header, "mode", "create")
-        path = self._writable(self._path(header))
+        path = self._paths.writable(self._paths.absolute(header))
         if flag(header, "abort"):
             self._abort(path)
             return {"path": show(path), "size": 0}
@@ -209,7 +138,7 @@ class FileService:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         target = os.path.realpath(path)
         if target != path:
-            self._writable(target)
+            self._paths.writable(target)
         new = not os.path.lexists(path)
         descriptor = self._open(path, _WRITE_FLAGS | os.O_APPEND | os.O_CREAT)
         try:
@@ -234,7 +163,7 @@ class FileService:
         raise RequestError("not_regular", f"{show(path)} is not a regular file")
 
     def _read(self, header: Header) -> tuple[Header, bytes]:
-        path = self._path(header)
+        path = self._paths.absolute(header)
         offset = number(header, "offset", 0, _MAX_OFFSET, 0)
         limit = number(header, "limit", 0, MAX_BODY_OUT, MAX_BODY_OUT)
         descriptor = self._open(path, _READ_FLAGS)
@@ -259,13 +188,13 @@ class FileService:
         return fields, b"".join(parts)
 
     def _list(self, header: Header) -> tuple[Header, bytes]:
-        top = self._path({"path": header.get("path") or "."})
+        top = self._paths.absolute({"path": header.get("path") or "."})
         limit = number(header, "limit", 1, 10_000, 10_000)
         found: list[tuple[str, bytes]] = []
         truncated = self._walk(top, flag(header, "recursive"), limit, found)
         found.sort()
         size, last = 2, 0
-        for last, (_, item) in enumerate(found, start=1):  # noqa: B007
+        for last, (_, item) in enumerate(found, start=1):
             size += len(item) + 1
             if size > MAX_BODY_OUT:
                 last -= 1  # noqa: PLW2901
@@ -301,17 +230,16 @@ class FileService:
     def _entry(self, path: str, info: os.stat_result) -> tuple[str, bytes]:
         shown = show(path)
         inside = self.workspace + "/"
-        if shown.startswith(inside):
-            shown = shown[len(inside) :]
-        entry = {"path": shown, "type": _kind(info.st_mode), "size": info.st_size, "mtime_ns": info.st_mtime_ns}
+        shown = shown.removeprefix(inside)
+        entry = {"path": shown, "type": kind_of(info.st_mode), "size": info.st_size, "mtime_ns": info.st_mtime_ns}
         return shown, json.dumps(entry, separators=(",", ":")).encode("ascii")
 
     def _link(self, header: Header) -> Header:
-        path = self._writable(self._path(header))
-        target = self._path(header, "target")
+        path = self._paths.writable(self._paths.absolute(header))
+        target = self._paths.absolute(header, "target")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(target, path)
-        self._links.add(path)
+        self._paths.links.add(path)
         return {"path": show(path)}
 
 

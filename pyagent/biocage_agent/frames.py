@@ -17,6 +17,7 @@ MAX_DEPTH = 32
 
 _LENGTHS = struct.Struct(">II")
 _READ = 65_536
+_QUOTE, _ESCAPE = b'"\\'
 
 Header = dict[str, Any]
 
@@ -58,11 +59,11 @@ def _depth(raw: bytes) -> int:
         if in_string:
             if escaped:
                 escaped = False
-            elif byte == 0x5C:
+            elif byte == _ESCAPE:
                 escaped = True
-            elif byte == 0x22:
+            elif byte == _QUOTE:
                 in_string = False
-        elif byte == 0x22:
+        elif byte == _QUOTE:
             in_string = True
         elif byte in (0x5B, 0x7B):
             depth += 1

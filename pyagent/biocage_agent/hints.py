@@ -12,14 +12,15 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from biocage_agent import failing
 from biocage_agent.hints_values import FOR_MESSAGES, ambiguous_name, key_hint, zero_hint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import FrameType
+
     from biocage_agent.zygote import WorkerSetup
 
 _MOST_NAMES = 12
@@ -125,7 +126,9 @@ class Hinter:
         if near:
             return f"Did you mean: '{near[0]}'?"
         if owner is None and "NoneType" in str(error):
-            return "The value is None; look at what the call before it returned (methods that change in place return None)."
+            return (
+                "The value is None: look at what the call before it returned (methods that work in place return None)."
+            )
         return ""
 
     def _module(self, error: ModuleNotFoundError) -> str:
@@ -157,14 +160,16 @@ class Hinter:
         return "Use the same indentation (four spaces) for all lines of a block."
 
     @staticmethod
-    def _syntax(error: SyntaxError) -> str:
+    def _syntax(error: SyntaxError) -> str:  # noqa: PLR0911
         message = str(error.msg)
         if "was never closed" in message or "unexpected EOF" in message:
             return "A bracket is open: close it."
         if "unterminated" in message:
             return "A string is not closed: end it, or use three quotes for several lines."
         if "U+" in message:
-            return "The line holds a character that Python does not take; type the line anew with plain spaces and quotes."
+            return (
+                "The line holds a character that Python does not take; type the line anew with plain spaces and quotes."
+            )
         if "outside function" in message:
             return "A cell is not a function: leave return and yield out; the last expression's value is shown."
         text = (error.text or "").lstrip()
@@ -198,7 +203,7 @@ class Hinter:
         if type(path) is not str:
             return ""
         folder, name = os.path.split(os.path.abspath(path))
-        if not os.path.sep in path and failing.is_command(error):
+        if os.path.sep not in path and failing.is_command(error):
             return f"There is no program '{path}' here; subprocess finds only what the environment has."
         while folder != "/" and not os.path.isdir(folder):
             folder, name = os.path.split(folder)
@@ -220,7 +225,9 @@ class Hinter:
         if error.errno == errno.EROFS:
             return self._permission(PermissionError())
         if error.errno in (errno.EAGAIN, errno.EMFILE, errno.ENOMEM):
-            return "A limit of the sandbox is reached: close files, end processes and threads that are no longer needed."
+            return (
+                "A limit of the sandbox is reached: close files, end processes and threads that are no longer needed."
+            )
         return ""
 
     def _type(self, error: TypeError) -> str:

@@ -16,30 +16,47 @@ _MOST_KEYS = 10
 _KEY_TEXT = 40
 
 FOR_MESSAGES: tuple[tuple[str, str], ...] = (
-    (r"could not be broadcast|shapes? .* (not aligned|mismatch)|mismatch in its core dimension|must match exactly"
-     r"|All arrays must be of the same length|Length of values|dimensions? .* (must match|mismatch)",
-     "The shapes do not fit: print .shape (or len()) of each operand; reshape, transpose or cut one of them."),
+    (
+        (
+            r"could not be broadcast|shapes? .* (not aligned|mismatch)|mismatch in its core dimension"
+            r"|must match exactly"
+            r"|All arrays must be of the same length|Length of values|dimensions? .* (must match|mismatch)"
+        ),
+        "The shapes do not fit: print .shape (or len()) of each operand; reshape, transpose or cut one of them.",
+    ),
     (r"cannot reshape array", "The number of elements must stay the same: print .size and the wanted shape."),
-    (r"truth value of an? (array|Series|DataFrame)",
-     "Use .any(), .all() or .empty, and & | ~ with parentheses instead of and, or, not."),
-    (r"could not convert string to float|invalid literal for int",
-     "The text is no number: look at it with repr(), strip it, or use pandas.to_numeric(..., errors='coerce')."),
-    (r"not enough values to unpack|too many values to unpack",
-     "The number of names on the left must be the number of values; print the value first."),
+    (
+        r"truth value of an? (array|Series|DataFrame)",
+        "Use .any(), .all() or .empty, and & | ~ with parentheses instead of and, or, not.",
+    ),
+    (
+        r"could not convert string to float|invalid literal for int",
+        "The text is no number: look at it with repr(), strip it, or use pandas.to_numeric(..., errors='coerce').",
+    ),
+    (
+        r"not enough values to unpack|too many values to unpack",
+        "The number of names on the left must be the number of values; print the value first.",
+    ),
     (r"I/O operation on closed file", "The file is closed: open it again, or do the work inside the with block."),
     (r"list\.remove|is not in list|substring not found", "The item is not there: test with `in` first."),
-    (r"asyncio\.run\(\) cannot be called|event loop is already running",
-     "The cell uses await at its top level, so a loop runs: write `await f()` instead of asyncio.run(f())."),
-    (r"can only concatenate str|unsupported operand type|must be str, not",
-     "The operands have different types: convert one, for example with str(), int() or float()."),
+    (
+        r"asyncio\.run\(\) cannot be called|event loop is already running",
+        "The cell uses await at its top level, so a loop runs: write `await f()` instead of asyncio.run(f()).",
+    ),
+    (
+        r"can only concatenate str|unsupported operand type|must be str, not",
+        "The operands have different types: convert one, for example with str(), int() or float().",
+    ),
     (r"object is not subscriptable", "The value is no list, dict or string: print type() of it."),
     (r"object is not iterable", "The value cannot be looped over: print type() of it."),
     (r"is not JSON serializable", "Convert the value first (list(), str(), float(), .tolist()), or pass default=str."),
     (r"unhashable type", "Lists, dicts and sets cannot be keys or set members: use a tuple or frozenset."),
     (r"NoneType", "A value is None: look at what the call before it returned."),
     (r"time data .* does not match format", "Compare the text with the format, or use pandas.to_datetime(text)."),
-    (r"cannot convert .*NaN|cannot convert non-finite|Input .*contains NaN",
-     "The data hold NaN: use dropna() or fillna() first."),
+    (
+        r"cannot convert .*NaN|cannot convert non-finite|Input .*contains NaN",
+        "The data hold NaN: use dropna() or fillna() first.",
+    ),
     (r"singular matrix|Singular matrix", "The matrix cannot be inverted: use numpy.linalg.pinv or lstsq."),
 )
 

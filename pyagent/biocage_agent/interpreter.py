@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from biocage_agent import processes, system
-from biocage_agent.channel import ChannelClosed
+from biocage_agent.channel import ChannelClosedError
 from biocage_agent.frames import Frame, FrameError, Header
-from biocage_agent.loop import Loop
 from biocage_agent.spawner import Spawner, Worker
-from biocage_agent.zygote import WorkerSetup
+
+if TYPE_CHECKING:
+    from biocage_agent.loop import Loop
+    from biocage_agent.zygote import WorkerSetup
 
 _READ = 1 << 18
 _FORK_SECONDS = 20.0
@@ -111,7 +113,7 @@ class Interpreter:
         stream = self._worker.stream
         try:
             stream.flush()
-        except ChannelClosed:
+        except ChannelClosedError:
             return
         self._loop.want_write(stream.write_fd, stream.backlog > 0, self._flush)
 
@@ -211,7 +213,7 @@ class Interpreter:
                     self._listener.on_ready()
                 else:
                     self._listener.on_frame(frame)
-        except ChannelClosed:
+        except ChannelClosedError:
             self._loop.unwatch(worker.stream.read_fd)
             self._loop.at("gone", time.monotonic() + _GONE_SECONDS, self._on_gone)
         except FrameError:
@@ -274,7 +276,7 @@ class Interpreter:
                     return
                 for frame in worker.stream.receive():
                     self._listener.on_frame(frame)
-        except (ChannelClosed, FrameError):
+        except (ChannelClosedError, FrameError):
             return
 
     def _drop_worker(self) -> None:

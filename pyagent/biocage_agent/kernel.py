@@ -9,34 +9,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from biocage_agent import processes, system
 from biocage_agent.capture import SpoolFile
 from biocage_agent.cell import Cell, Death, parse_outcome
-from biocage_agent.channel import ChannelClosed
-from biocage_agent.files import FileService
 from biocage_agent.frames import Frame, FrameError, Header
+from biocage_agent.inspection import Inspection
 from biocage_agent.interpreter import Interpreter
-from biocage_agent.loop import Loop
 from biocage_agent.requests import RequestError, flag, number
 from biocage_agent.workspace import Emptier
-from biocage_agent.zygote import WorkerSetup
+
+if TYPE_CHECKING:
+    from biocage_agent.files import FileService
+    from biocage_agent.loop import Loop
+    from biocage_agent.settings import Settings
 
 Send = Callable[..., None]
 
-_INSPECT_SECONDS = 10.0
 _LATE_BYTES = 4096
 _CHILD_SLACK = 0.02
-
-
-class Settings:
-    """What the host asked for at the start."""
-
-    def __init__(self, setup: WorkerSetup, preload: tuple[str, ...], spool_bytes: int) -> None:
-        """Plain values."""
-        self.setup = setup
-        self.preload = preload
-        self.spool_bytes = spool_bytes
 
 
 class Kernel:
@@ -57,27 +49,11 @@ class Kernel:
         self._cell: Cell | None = None
         self._code = b""
         self._waiting: list[tuple[str, int]] = []
-        self._inspect: tuple[int, str] | None = None
-        self._stale: set[str] = set()
+        self._inspection = Inspection(send, loop)
         self._late = {"stdout": bytearray(), "stderr": bytearray()}
         self._emptier: Emptier | None = None
         self._oom_seen = processes.oom_kills()
         self._untold: Death | None = None
-
-    @staticmethod
-    def setup(
-        header: Header, files: FileService, drop_uid: int | None, packages: tuple[str, ...], preload: tuple[str, ...]
-    ) -> Settings:
-        """The settings in a start_request."""
-        setup = WorkerSetup(
-            workspace=files.workspace,
-            temp=files.temp,
-            memory_bytes=number(header, "memory_bytes", 0, 1 << 60, 0),
-            drop_uid=drop_uid,
-            packages=packages,
-            libraries=preload,
-        )
-        return Settings(setup, preload, number(header, "spool_bytes", 0, 1 << 50, 0))
 
     @property
     def busy(self) -> int:
@@ -114,7 +90,7 @@ class Kernel:
         elif kind == "reset_request":
             self._reset(request, keep_files=flag(frame.header, "keep_files"))
         else:
-            self._ask_variables(request, number(frame.header, "limit", 1, 1000, 100))
+            self._inspect(request, number(frame.header, "limit", 1, 1000, 100))
 
     def _execute(self, request: int, frame: Frame) -> None:
         if self._cell is not None:
@@ -190,28 +166,12 @@ class Kernel:
         else:
             self._loop.at("empty", 0.0, self._step_emptier)
 
-    def _ask_variables(self, request: int, limit: int) -> None:
+    def _inspect(self, request: int, limit: int) -> None:
         if self._cell is not None:
             raise RequestError("busy", f"execute_request {self._cell.id} runs")
-        if not self._interpreter.ready or self._inspect is not None:
+        if not self._interpreter.ready:
             raise RequestError("not_ready", "the interpreter is not ready to be looked at; ask again")
-        nonce = os.urandom(16).hex()
-        self._inspect = (request, nonce)
-        self._loop.at("inspect", time.monotonic() + _INSPECT_SECONDS, self._inspect_timeout)
-        self._interpreter.send({"type": "inspect", "nonce": nonce, "limit": limit})
-
-    def _inspect_timeout(self) -> None:
-        if self._inspect is not None:
-            self._stale.add(self._inspect[1])
-            self._end_inspect("the interpreter did not answer in time")
-
-    def _end_inspect(self, reason: str) -> None:
-        if self._inspect is None:
-            return
-        request, _ = self._inspect
-        self._inspect = None
-        self._loop.cancel("inspect")
-        self._send(RequestError("internal", reason).reply("inspect_request", request))
+        self._interpreter.send(self._inspection.begin(request, limit))
 
     # What the interpreter tells
 
@@ -262,7 +222,7 @@ class Kernel:
         """A message of the worker; a FrameError when it is not what was asked for."""
         header, kind, nonce = frame.header, frame.header["type"], frame.header.get("nonce")
         if kind == "variables":
-            self._on_variables(header, nonce)
+            self._inspection.finish(header, nonce)
             return
         cell = self._cell
         if cell is None or not cell.sent or nonce != cell.nonce:
@@ -280,18 +240,6 @@ class Kernel:
         else:
             raise FrameError("a message of an unknown type")
 
-    def _on_variables(self, header: Header, nonce: object) -> None:
-        if isinstance(nonce, str) and nonce in self._stale:
-            self._stale.discard(nonce)
-            return
-        if self._inspect is None or nonce != self._inspect[1]:
-            raise FrameError("variables that nobody asked for")
-        request, _ = self._inspect
-        self._inspect = None
-        self._loop.cancel("inspect")
-        fields = {name: header.get(name) for name in ("variables", "more", "cwd")}
-        self._send({"type": "inspect_reply", "id": request, "status": "ok", **fields})
-
     # Ends
 
     def kill_worker(self, cause: str, *, respawn: bool = True) -> None:
@@ -302,8 +250,7 @@ class Kernel:
     def on_worker_end(self, cause: str, *, respawn: bool = True) -> None:
         """The worker is gone: tell its cell's end, clear up, make the next one."""
         status = self._interpreter.wind_up(trusted=cause != "protocol")
-        self._end_inspect("the interpreter ended")
-        self._stale.clear()
+        self._inspection.abandon("the interpreter ended")
         cell = self._cell
         if cell is not None and cell.sent:
             kills = processes.oom_kills()
@@ -348,6 +295,3 @@ class Kernel:
             self._untold = None
         header.setdefault("restarted", False)
         self._send(header, body)
-
-
-__all__ = ["ChannelClosed", "Kernel"]

@@ -23,9 +23,7 @@ class Loop:
         self._deadlines: dict[str, tuple[float, Callback]] = {}
 
     def _apply(self, descriptor: int) -> None:
-        mask = (_READ if descriptor in self._readers else 0) | (
-            select.EPOLLOUT if descriptor in self._writers else 0
-        )
+        mask = (_READ if descriptor in self._readers else 0) | (select.EPOLLOUT if descriptor in self._writers else 0)
         before = self._masks.get(descriptor, 0)
         if mask == before:
             return

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Collection
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _ROUNDS = 60
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING
 
-from biocage_agent.frames import Header
+if TYPE_CHECKING:
+    from biocage_agent.frames import Header
 
 _CODES = {
     errno.ENOENT: "not_found",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # the functions without the enums: user code cannot reach into them
+import _signal  # type: ignore[import-not-found]  # plain functions: user code cannot reach into them
 import contextlib
 import inspect
 import linecache
@@ -11,13 +11,13 @@ import signal
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from biocage_agent import display, figures, hints, source, tracebacks
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
+    from types import CodeType, ModuleType
 
     from biocage_agent.frames import Frame, Header
     from biocage_agent.limits import Ceiling
@@ -30,6 +30,7 @@ _SIGINT = int(signal.SIGINT)
 _MASK = (_SIGINT,)
 _CHUNK = 512 << 10
 _TRIES = 100
+_STOPS = 5
 _NUMBERS = (int, bool)
 _EXIT_BROKEN = 70
 _MAX_SOURCE = 16 << 20
@@ -46,6 +47,11 @@ def _block_interrupts() -> None:
             continue
         return
     os._exit(_EXIT_BROKEN)
+
+
+def _awaits(code: CodeType | None) -> bool:
+    """Tell whether the code is a coroutine's."""
+    return code is not None and bool(code.co_flags & _CO_COROUTINE)
 
 
 class Outcome:
@@ -97,7 +103,7 @@ class Runner:
         self.namespace.pop("__warningregistry__", None)
         for place, finder in sys.path_importer_cache.items():
             if finder is not None and not place.startswith((sys.prefix, sys.base_prefix)):
-                finder.invalidate_caches()
+                finder.invalidate_caches()  # type: ignore[attr-defined]
         if _signal.getsignal(_SIGINT) is not _signal.default_int_handler:
             _signal.signal(_SIGINT, _signal.default_int_handler)
         while _signal.sigtimedwait(_MASK, 0) is not None:
@@ -124,14 +130,16 @@ class Runner:
         cell = source.parse(text, name)
         if cell.text is not text:
             self._register(name, cell.text)
-        if cell.body is not None:
-            self._run_code(cell.body)
-        if cell.last is not None:
-            value = self._run_code(cell.last)
-            if value is not None:
-                self.shown.rich(value)
-                outcome.texts["result"] = repr(value)
-                del value
+        if _awaits(cell.body) or _awaits(cell.last):
+            value = self._in_loop(cell)
+        else:
+            if cell.body is not None:
+                eval(cell.body, self.namespace)  # noqa: S307 - this is what the sandbox is for
+            value = None if cell.last is None else eval(cell.last, self.namespace)  # noqa: S307
+        if value is not None:
+            self.shown.rich(value)
+            outcome.texts["result"] = repr(value)
+            del value
         self._draw_open_figures(name, outcome)
 
     def _draw_open_figures(self, name: str, outcome: Outcome) -> None:
@@ -147,22 +155,32 @@ class Runner:
             else:
                 figures.close_open()
 
-    def _run_code(self, code: CodeType) -> Any:
-        result = eval(code, self.namespace)  # noqa: S307 - this is what the sandbox is for
-        if code.co_flags & _CO_COROUTINE:
-            return self._await(result)
-        return result
+    async def _whole(self, cell: source.Cell) -> Any:
+        """Run both halves of a cell within the loop, as one task."""
+        value = None
+        for code in (cell.body, cell.last):
+            if code is not None:
+                value = eval(code, self.namespace)  # noqa: S307 - this is what the sandbox is for
+                if _awaits(code):
+                    value = await value
+        return value if cell.last is not None else None
 
-    def _await(self, coroutine: Any) -> Any:
+    def _in_loop(self, cell: source.Cell) -> Any:
         """Run a cell that awaits at its top level, always on the same loop."""
         import asyncio  # noqa: PLC0415 - most cells never need it
 
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
-        task = self._loop.create_task(coroutine)
+        task = self._loop.create_task(self._whole(cell))
         try:
-            return self._loop.run_until_complete(task)
+            for _ in range(_STOPS):
+                # A program may stop the loop; what it stopped is not done.
+                with contextlib.suppress(RuntimeError):
+                    self._loop.run_until_complete(task)
+                if task.done():
+                    break
+            return task.result()
         except KeyboardInterrupt:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from types import CodeType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from biocage_agent import magics
+
+if TYPE_CHECKING:
+    from types import CodeType
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FENCE = re.compile(r"\A\s*(?:```|~~~)[^\n`]*\n(.*?)\n?[ \t]*(?:```|~~~)\s*\Z", re.DOTALL)

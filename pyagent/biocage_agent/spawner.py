@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from biocage_agent import zygote
 from biocage_agent.channel import FrameStream
 from biocage_agent.frames import MAX_BODY_IN, MAX_BODY_OUT
-from biocage_agent.processes import Reaper
 from biocage_agent.zygote import ASK, PID, WorkerSetup
+
+if TYPE_CHECKING:
+    from biocage_agent.processes import Reaper
 
 _PIPE_BYTES = 1 << 18
 _F_SETPIPE_SZ = 1031
@@ -52,7 +54,7 @@ class Spawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.pid = zygote.start(theirs, self._setup, self._preload, (theirs.fileno(),))
         theirs.close()
-        ours.setblocking(False)
+        ours.setblocking(False)  # noqa: FBT003
         self._reaper.watch(self.pid)
         self._link = ours
         self._buffer.clear()

@@ -43,7 +43,7 @@ def _open_text(descriptor: int) -> io.TextIOWrapper:
     binary = io.BufferedWriter(raw) if descriptor else io.BufferedReader(raw)
     errors = "backslashreplace" if descriptor else "replace"
     stream = io.TextIOWrapper(binary, encoding="utf-8", errors=errors, line_buffering=bool(descriptor))
-    stream.mode = "w" if descriptor else "r"
+    stream.mode = "w" if descriptor else "r"  # type: ignore[misc]
     return stream
 
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import select
 import signal
 import sys
 import time
-from collections.abc import Callable
 
 from biocage_agent import PROTOCOL, __version__, processes, system
-from biocage_agent.channel import ChannelClosed, FrameStream, open_channel
+from biocage_agent.channel import ChannelClosedError, FrameStream, open_channel
 from biocage_agent.files import FileService
 from biocage_agent.frames import MAX_BODY_IN, Frame, FrameError, Header
 from biocage_agent.kernel import Kernel
 from biocage_agent.loop import Loop
-from biocage_agent.requests import RequestError, number, text, words
+from biocage_agent.requests import RequestError, number, text
+from biocage_agent.settings import parse_settings
 
 _HIGH_WATER = 8 << 20
 _LIFE = frozenset({"start_request", "ping_request", "shutdown_request"})
@@ -72,7 +71,7 @@ class Supervisor:
                 self._flush()
                 self._loop.run_once()
             self._flush_last()
-        except ChannelClosed:
+        except ChannelClosedError:
             pass
         finally:
             processes.kill_everything(self._reaper)
@@ -123,7 +122,7 @@ class Supervisor:
                 self._dispatch(frame)
         except FrameError as error:
             sys.stderr.write(f"the host broke the protocol: {error}\n")
-            raise ChannelClosed from error
+            raise ChannelClosedError from error
 
     def _renew_lease(self) -> None:
         if self._lease:
@@ -174,9 +173,9 @@ class Supervisor:
         temp = text(header, "temp", "/tmp")  # noqa: S108 - the sandbox's own
         self._lease = number(header, "lease_ms", 0, 1 << 40, 0) / 1000
         files = FileService(workspace, temp, self._drop_uid)
-        setup = Kernel.setup(header, files, self._drop_uid, words(header, "packages"), words(header, "preload"))
+        settings = parse_settings(header, files, self._drop_uid)
         self._files = files
-        self._kernel = Kernel(self._stream.send, self._loop, self._reaper, files, setup)
+        self._kernel = Kernel(self._stream.send, self._loop, self._reaper, files, settings)
         self._renew_lease()
         self._kernel.start(request)
 
@@ -188,9 +187,6 @@ class Supervisor:
             "memory_bytes": processes.resident_bytes(),
             "oom_kills": processes.oom_kills(),
         }
-
-
-Send = Callable[[Header, bytes], None]
 
 
 def main(arguments: list[str]) -> int:

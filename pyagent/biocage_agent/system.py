@@ -26,7 +26,7 @@ def _control(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number), f"prctl {option}")
 
 
-def set_dumpable(value: bool) -> None:
+def set_dumpable(*, value: bool) -> None:
     """Open or close this process's memory and descriptors to others of its user."""
     _control(_PR_SET_DUMPABLE, int(value))
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
 from types import FrameType, TracebackType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _AGENT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _HEAD = 12
@@ -21,15 +24,13 @@ _LIBRARIES = tuple(
     {
         os.path.normpath(path) + os.sep
         for path in (*sysconfig.get_paths().values(), sys.prefix + "/lib", sys.base_prefix + "/lib")
-        if path and path not in ("/", "/usr")
+        if path not in ("/", "/usr")
     }
 )
 _TracebackException = traceback.TracebackException
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
-_BASE_GROUP: type | None = getattr(__builtins__, "BaseExceptionGroup", None) if not isinstance(
-    __builtins__, dict
-) else __builtins__.get("BaseExceptionGroup")
+_BASE_GROUP: type | None = getattr(builtins, "BaseExceptionGroup", None)
 
 _Step = tuple[FrameType, int, int]
 
@@ -152,8 +153,8 @@ def _last_lines(error: BaseException) -> str:
     else:
         message = message_of(error)
         lines = f"{name}: {message}\n" if message else f"{name}\n"
-    notes = getattr(error, "__notes__", None)
-    if type(notes) is list:
+    notes = error.__dict__.get("__notes__")
+    if isinstance(notes, list):
         lines += "".join(f"{note}\n" for note in notes[:_MAX_NOTES] if type(note) is str)
     return lines
 
@@ -161,10 +162,9 @@ def _last_lines(error: BaseException) -> str:
 def _syntax_lines(error: SyntaxError) -> str:
     """A syntax error with its place, formatted from a copy that has no past."""
     kind = next(item for item in (TabError, IndentationError, SyntaxError) if isinstance(error, item))
-    place: list[object] = [error.filename, error.lineno, error.offset, error.text]
-    if error.end_lineno is not None:
-        place += [error.end_lineno, error.end_offset]
-    copy = kind(message_of(error), tuple(place)) if error.lineno is not None else kind(message_of(error))
+    copy = kind(message_of(error))
+    for name in ("filename", "lineno", "offset", "text", "end_lineno", "end_offset"):
+        setattr(copy, name, getattr(error, name, None))
     return "".join(_TracebackException(kind, copy, None).format_exception_only())
 
 

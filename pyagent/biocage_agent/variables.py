@@ -17,7 +17,7 @@ _HIDDEN = frozenset({"display", "exit", "quit"})
 def _exact(value: object, module: str, name: str) -> bool:
     """Tell whether value's class is exactly the named one, by the class's own records."""
     kind = type(value)
-    return type.__getattribute__(kind, "__module__") == module and type.__getattribute__(kind, "__name__") == name
+    return (type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__name__")) == (module, name)
 
 
 def _cut(text: str) -> str:
@@ -25,7 +25,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
-def _summary(value: object) -> str:
+def _summary(value: object) -> str:  # noqa: PLR0911
     kind = type(value)
     if value is None or kind in (bool, float, complex):
         return repr(value)

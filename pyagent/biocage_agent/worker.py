@@ -12,7 +12,6 @@ import faulthandler
 import os
 import select
 import signal
-import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,8 @@ from biocage_agent.streams import Streams
 from biocage_agent.variables import describe
 
 if TYPE_CHECKING:
+    import socket
+
     from biocage_agent.zygote import WorkerSetup
 
 _SIGINT = frozenset({signal.SIGINT})
@@ -59,7 +60,7 @@ class Link:
         while rest:
             try:
                 written = os.write(self._descriptor, rest)
-            except BlockingIOError:
+            except BlockingIOError:  # noqa: PERF203
                 self._wait(select.POLLOUT)
             else:
                 rest = rest[written:]

@@ -88,9 +88,7 @@ class Changes:
         self._partial = bool(waiting) or left <= 0
         return found
 
-    def _scan_folder(
-        self, place: str, waiting: list[str], found: dict[str, tuple[int, int, int]], left: int
-    ) -> int:
+    def _scan_folder(self, place: str, waiting: list[str], found: dict[str, tuple[int, int, int]], left: int) -> int:
         seen = 0
         try:
             with os.scandir(place) as entries:

@@ -32,7 +32,6 @@ class WorkerSetup(NamedTuple):
     memory_bytes: int
     drop_uid: int | None
     packages: tuple[str, ...]
-    libraries: tuple[str, ...]
 
 
 Entry = Callable[[socket.socket, int, int, WorkerSetup], None]
@@ -44,7 +43,7 @@ def _preload(names: tuple[str, ...]) -> list[str]:
     for name in names:
         try:
             importlib.import_module(name)
-        except BaseException:  # noqa: BLE001 - whatever a library does at import must not end the zygote
+        except BaseException:  # noqa: BLE001, PERF203
             failed.append(name)
     return failed
 

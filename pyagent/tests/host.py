@@ -102,6 +102,7 @@ class Host:
         self._next = 0
         self._events: list[Frame] = []
         self._lifeline = -1
+        self.process: subprocess.Popen[bytes]
         self.socket = self._launch(channel, arguments)
         self.socket.settimeout(LIMIT)
         self.info = self.frame().header
@@ -114,12 +115,13 @@ class Host:
         ours, theirs = socket.socketpair()
         if channel == "stdio":
             command.append("--channel=stdio")
-            stdio = {"stdin": theirs.fileno(), "stdout": theirs.fileno()}
-            self.process = subprocess.Popen([*command, *arguments], env=environment, **stdio)
+            self.process = subprocess.Popen(  # noqa: S603
+                [*command, *arguments], env=environment, stdin=theirs.fileno(), stdout=theirs.fileno()
+            )
         else:
             number = theirs.fileno()
             command.append(f"--channel=fd:{number},{number}")
-            self.process = subprocess.Popen(
+            self.process = subprocess.Popen(  # noqa: S603
                 [*command, *arguments], env=environment, pass_fds=[number], stdin=subprocess.DEVNULL
             )
         theirs.close()
@@ -136,7 +138,7 @@ class Host:
             secret = secrets.token_bytes(32)
             read_end, self._lifeline = os.pipe()
             command.append(f"--channel=unix:{path}")
-            self.process = subprocess.Popen([*command, *arguments], env=environment, stdin=read_end)
+            self.process = subprocess.Popen([*command, *arguments], env=environment, stdin=read_end)  # noqa: S603
             os.close(read_end)
             os.write(self._lifeline, secret)
             connection, _ = listener.accept()
@@ -147,7 +149,7 @@ class Host:
         assert told == secret
         return connection
 
-    def start(self, **fields: Any) -> dict[str, Any]:
+    def start(self, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
         defaults = {
             "preload": [],
             "memory_bytes": 0,
@@ -170,7 +172,7 @@ class Host:
             self._decoder.feed(data)
         return frame
 
-    def send(self, kind: str, body: bytes = b"", **fields: Any) -> int:
+    def send(self, kind: str, body: bytes = b"", **fields: Any) -> int:  # noqa: ANN401
         self._next += 1
         self.socket.sendall(encode({"type": kind, "id": self._next, **fields}, body, MAX_BODY_IN))
         return self._next
@@ -186,7 +188,7 @@ class Host:
                 return frame
             self._events.append(frame)
 
-    def call(self, kind: str, body: bytes = b"", **fields: Any) -> Frame:
+    def call(self, kind: str, body: bytes = b"", **fields: Any) -> Frame:  # noqa: ANN401
         return self.wait(self.send(kind, body, **fields))
 
     # Cells
@@ -218,7 +220,7 @@ class Host:
         result.displays = [objects[index] for index in sorted(objects)]
         return result
 
-    def run(self, code: str | bytes, timeout: float | None = None, grace: float = 1.0, **fields: Any) -> Result:
+    def run(self, code: str | bytes, timeout: float | None = None, grace: float = 1.0, **fields: Any) -> Result:  # noqa: ANN401
         """Run a cell to its end; a timeout interrupts it."""
         started = time.monotonic()
         request = self.begin(code, **fields)
@@ -251,7 +253,7 @@ class Host:
 
     # Files
 
-    def write(self, path: str, data: bytes, **fields: Any) -> dict[str, Any]:
+    def write(self, path: str, data: bytes, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
         return self.call("write_file_request", data, path=path, **{"mode": "create", **fields}).header
 
     def read(self, path: str, offset: int = 0, limit: int = 1 << 20) -> Frame:

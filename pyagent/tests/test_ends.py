@@ -66,8 +66,11 @@ def test_exit_of_a_thread_is_not_the_end(host: Host) -> None:
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", signal.SIGKILL, 0),
         ("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(5)", signal.SIGTERM, 0),
         ("import ctypes\nctypes.string_at(0)", signal.SIGSEGV, 0),
-        ("import signal, os\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\nr, w = os.pipe()\nos.close(r)\nos.write(w, b'x')",
-         signal.SIGPIPE, 0),
+        (
+            "import signal, os\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\nr, w = os.pipe()\nos.close(r)\nos.write(w, b'x')",  # noqa: E501
+            signal.SIGPIPE,
+            0,
+        ),
         ("import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass", signal.SIGKILL, 0),
     ],
 )
@@ -97,13 +100,17 @@ def test_recovery_is_quick_with_libraries_loaded(host: Host) -> None:
 
 
 def test_a_worker_that_dies_between_cells(host: Host) -> None:
-    host.run("import threading, os, time\nthreading.Thread(target=lambda: (time.sleep(0.2), os._exit(4))).start()\nx = 1")
+    host.run(
+        "import threading, os, time\nthreading.Thread(target=lambda: (time.sleep(0.2), os._exit(4))).start()\nx = 1"
+    )
     time.sleep(0.6)
     assert host.value("'x' in globals()") == "False"
 
 
 def test_children_of_a_dead_worker_are_ended(host: Host) -> None:
-    pid = int(host.value("import subprocess\np = subprocess.Popen(['sleep', '7777'], start_new_session=True)\np.pid") or 0)
+    pid = int(
+        host.value("import subprocess\np = subprocess.Popen(['sleep', '7777'], start_new_session=True)\np.pid") or 0
+    )
     assert alive(pid)
     host.run("import os\nos._exit(1)")
     host.value("1")
@@ -125,7 +132,7 @@ def test_children_of_a_dead_worker_are_ended(host: Host) -> None:
         "import re\nre.match(r'(a+)+$', 'a' * 40 + 'b')",
         "import os\nr, w = os.pipe()\nos.read(r, 1)",
         "import subprocess\nsubprocess.run(['sleep', '60'])",
-        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()\nwhile True: pass",
+        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True).start()\nwhile True: pass",  # noqa: E501
         "while True: print('A' * 4096)",
     ],
 )
@@ -209,7 +216,7 @@ def test_interrupts_at_the_very_end_never_reach_the_next_cell(host: Host) -> Non
 
 
 def test_a_handler_of_the_users_lasts_for_its_cell(host: Host) -> None:
-    code = "import signal, time\nhits = []\nsignal.signal(signal.SIGINT, lambda *a: hits.append(1))\ntime.sleep(1)\nlen(hits)"
+    code = "import signal, time\nhits = []\nsignal.signal(signal.SIGINT, lambda *a: hits.append(1))\ntime.sleep(1)\nlen(hits)"  # noqa: E501
     result = host.run(code, timeout=0.3, grace=20)
     assert (result.status, result.result) == ("ok", "1")
     assert host.run("time.sleep(30)", timeout=0.3, grace=10).error == "KeyboardInterrupt"
@@ -225,7 +232,12 @@ def test_alarms_work_and_children_signals_may_be_ignored(host: Host) -> None:
         except TimeoutError as e: print('caught', e)
     """
     assert host.run(textwrap.dedent(code)).stdout == "caught user alarm\n"
-    assert host.value("import subprocess\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nsubprocess.run(['true']).returncode") == "0"
+    assert (
+        host.value(
+            "import subprocess\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nsubprocess.run(['true']).returncode"
+        )
+        == "0"
+    )
     assert host.value("_ = signal.signal(signal.SIGCHLD, signal.SIG_DFL)\nsubprocess.run(['false']).returncode") == "1"
 
 
@@ -279,7 +291,9 @@ def test_endless_recursion_and_deep_values(host: Host) -> None:
 
 
 def test_reset_gives_a_clean_interpreter_and_workspace(host: Host) -> None:
-    host.run("import os\nx = 1\nos.environ['LEFT'] = '1'\nos.makedirs('a/b')\nopen('a/b/f', 'w').close()\nos.symlink('/', 'root')")
+    host.run(
+        "import os\nx = 1\nos.environ['LEFT'] = '1'\nos.makedirs('a/b')\nopen('a/b/f', 'w').close()\nos.symlink('/', 'root')"  # noqa: E501
+    )
     before = host.call("ping_request").header["worker_pid"]
     reply = host.reset()
     assert reply["worker_pid"] not in (0, before)
@@ -343,7 +357,7 @@ def test_reset_deletes_what_is_hard_to_delete(host: Host) -> None:
 def test_a_fork_bomb_is_ended_by_reset(fresh: Callable[..., Host]) -> None:
     host = fresh()
     host.start()
-    code = "import os, resource, time\nend = time.time() + 30\nn = 0\nwhile time.time() < end and n < 60:\n    n += 1\n    if os.fork() == 0: n = max(n, 54)\ntime.sleep(30)"
+    code = "import os, resource, time\nend = time.time() + 30\nn = 0\nwhile time.time() < end and n < 60:\n    n += 1\n    if os.fork() == 0: n = max(n, 54)\ntime.sleep(30)"  # noqa: E501
     request = host.begin(code)
     time.sleep(1.0)
     host.reset()

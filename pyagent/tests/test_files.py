@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "name",
     [
         "plain.txt",
-        "données été – copie (1).txt",
+        "données été – copie (1).txt",  # noqa: RUF001
         "a/b/c.txt",
         "./a/./b/../b/d.txt",
         "-rf",
@@ -115,7 +115,9 @@ def test_writes_that_are_refused(host: Host, path: str, codes: set[str]) -> None
 
 def test_a_link_in_the_files_place_is_replaced(host: Host) -> None:
     victim = host.temp / "victim"
-    host.run(f"import os\nopen('{victim}', 'w').write('original')\nos.symlink('{victim}', 'link')\nos.symlink('/nowhere', 'dangling')")
+    host.run(
+        f"import os\nopen('{victim}', 'w').write('original')\nos.symlink('{victim}', 'link')\nos.symlink('/nowhere', 'dangling')"  # noqa: E501
+    )
     assert host.write("link", b"mine")["status"] == "ok"
     assert host.write("dangling", b"mine")["status"] == "ok"
     assert victim.read_text() == "original"
@@ -136,7 +138,9 @@ def test_a_link_in_the_files_place_is_replaced(host: Host) -> None:
     ],
 )
 def test_reads_that_are_refused_never_block(host: Host, path: str, code: str) -> None:
-    host.run("import os, socket\nos.mkdir('folder')\nopen('file', 'w').close()\nos.mkfifo('pipe')\nos.symlink('loop', 'loop')")
+    host.run(
+        "import os, socket\nos.mkdir('folder')\nopen('file', 'w').close()\nos.mkfifo('pipe')\nos.symlink('loop', 'loop')"  # noqa: E501
+    )
     host.run("s = socket.socket(socket.AF_UNIX)\ns.bind('socket')")
     started = time.monotonic()
     reply = host.read(path).header
@@ -151,7 +155,9 @@ def test_reading_beyond_the_workspace(host: Host) -> None:
 
 
 def test_lists(host: Host) -> None:
-    host.run("import os\nos.makedirs('d/e')\nopen('d/e/f', 'w').write('123')\nos.symlink('/etc', 'link')\nos.mkfifo('pipe')")
+    host.run(
+        "import os\nos.makedirs('d/e')\nopen('d/e/f', 'w').write('123')\nos.symlink('/etc', 'link')\nos.mkfifo('pipe')"
+    )
     host.run("open(b'\\xff\\xfe', 'wb').close()\nopen('a\\nb', 'w').close()")
     flat = {entry["path"]: entry["type"] for entry in host.listing()}
     assert flat == {"d": "directory", "link": "symlink", "pipe": "other", "\ufffd\ufffd": "file", "a\nb": "file"}
@@ -204,7 +210,9 @@ def test_files_while_a_cell_runs(host: Host) -> None:
 
 def test_changed_files_are_told(host: Host) -> None:
     host.write("input.csv", b"1,2")
-    result = host.run("import os\nos.makedirs('out')\nopen('out/a.txt', 'w').write('hello')\nopen('.hidden', 'w').close()")
+    result = host.run(
+        "import os\nos.makedirs('out')\nopen('out/a.txt', 'w').write('hello')\nopen('.hidden', 'w').close()"
+    )
     assert [(item["path"], item["size"]) for item in result.header["files"]] == [("out/a.txt", 5)]
     assert host.run("open('out/a.txt').read()").header["files"] == []
     time.sleep(0.02)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from host import Host
 
 
@@ -74,7 +76,11 @@ def test_a_text_with_lone_surrogates_is_sent_as_valid_utf8(host: Host) -> None:
 
 @pytest.mark.parametrize(
     ("body", "error"),
-    [("raise RuntimeError('no repr today')", "RuntimeError"), ("return 5", "TypeError"), ("raise SystemExit(4)", "SystemExit")],
+    [
+        ("raise RuntimeError('no repr today')", "RuntimeError"),
+        ("return 5", "TypeError"),
+        ("raise SystemExit(4)", "SystemExit"),
+    ],
 )
 def test_a_repr_that_fails(host: Host, body: str, error: str) -> None:
     result = host.run(f"class B:\n    def __repr__(self):\n        {body}\nb = B()\nprint('made')\nb")
@@ -114,7 +120,7 @@ def test_order_of_python_and_raw_writes_and_children(host: Host) -> None:
 
 
 def test_stream_objects_behave_like_files(host: Host) -> None:
-    code = "import sys\n(sys.stdout.isatty(), sys.stdout.writable(), sys.stdout.encoding, sys.stdout.fileno(), sys.stdin.read())"
+    code = "import sys\n(sys.stdout.isatty(), sys.stdout.writable(), sys.stdout.encoding, sys.stdout.fileno(), sys.stdin.read())"  # noqa: E501
     assert host.value(code) == "(False, True, 'utf-8', 1, '')"
     assert host.run("sys.stdout.write(5)").error == "TypeError"
     assert host.run("sys.stdout.write('hey\\n')").result == "4"
@@ -155,7 +161,9 @@ def test_a_cut_tail_begins_with_a_whole_character(host: Host) -> None:
         assert not result.parts["stdout_tail"].decode("utf-8").startswith("\ufffd")
 
 
-@pytest.mark.parametrize("way", ["print('A' * 50_000_000)", "import subprocess\nsubprocess.run('yes | head -c 50000000', shell=True)"])
+@pytest.mark.parametrize(
+    "way", ["print('A' * 50_000_000)", "import subprocess\nsubprocess.run('yes | head -c 50000000', shell=True)"]
+)
 def test_fifty_megabytes(host: Host, way: str) -> None:
     result = host.run(way)
     assert result.status == "ok"
@@ -180,7 +188,7 @@ def test_large_texts_of_a_cell_are_cut_and_kept(host: Host) -> None:
     assert set(result.header["truncated"]) == {"message", "traceback"}
 
 
-def test_the_spool_is_bounded(fresh: type[Host]) -> None:
+def test_the_spool_is_bounded(fresh: Callable[..., Host]) -> None:
     host = fresh()
     host.start(spool_bytes=100_000)
     result = host.run("print('x' * 1_000_000)\n'y' * 1_000_000")
@@ -224,9 +232,13 @@ def test_late_output_is_bounded(host: Host) -> None:
 
 
 def test_threads_within_a_cell_and_pools_over_cells(host: Host) -> None:
-    result = host.run("import threading\nt = threading.Thread(target=lambda: print('child'))\nt.start(); t.join(); print('parent')")
+    result = host.run(
+        "import threading\nt = threading.Thread(target=lambda: print('child'))\nt.start(); t.join(); print('parent')"
+    )
     assert result.stdout == "child\nparent\n"
-    host.run("from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\nf = pool.submit(pow, 2, 10)")
+    host.run(
+        "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\nf = pool.submit(pow, 2, 10)"
+    )
     assert host.value("f.result(timeout=20)") == "1024"
 
 
@@ -256,7 +268,7 @@ def test_exit_codes_of_children_are_not_stolen(host: Host) -> None:
 
 
 def test_standard_input_is_empty_everywhere(host: Host) -> None:
-    code = "import subprocess, os, sys\n(subprocess.run(['cat'], capture_output=True).stdout, os.read(0, 9), list(sys.stdin))"
+    code = "import subprocess, os, sys\n(subprocess.run(['cat'], capture_output=True).stdout, os.read(0, 9), list(sys.stdin))"  # noqa: E501
     assert host.value(code) == "(b'', b'', [])"
 
 
@@ -272,7 +284,7 @@ def test_reading_from_a_person_fails_at_once(host: Host, code: str) -> None:
 
 
 def test_a_handler_that_kept_the_stream(host: Host) -> None:
-    code = "import logging, sys\nlg = logging.getLogger('app')\nlg.addHandler(logging.StreamHandler(sys.stdout))\nlg.warning('one')"
+    code = "import logging, sys\nlg = logging.getLogger('app')\nlg.addHandler(logging.StreamHandler(sys.stdout))\nlg.warning('one')"  # noqa: E501
     assert host.run(code).stdout == "one\n"
     assert host.run("lg.warning('two')").stdout == "two\n"
     assert host.run("logging.getLogger().warning('root')").stderr.endswith("root\n")
@@ -281,7 +293,9 @@ def test_a_handler_that_kept_the_stream(host: Host) -> None:
 def test_warnings(host: Host) -> None:
     for _ in range(2):
         assert "look out" in host.run("import warnings\nwarnings.warn('look out')").stderr
-    code = "with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    int('1')\n    warnings.warn('strict')"
+    code = (
+        "with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    int('1')\n    warnings.warn('strict')"
+    )
     result = host.run(code)
     assert (result.error, result.line) == ("UserWarning", 4)
 
@@ -345,7 +359,7 @@ def test_descriptor_one_to_a_file_and_back(host: Host) -> None:
 
 
 def test_redirection_for_a_block(host: Host) -> None:
-    code = "import contextlib, io\nb = io.StringIO()\nwith contextlib.redirect_stdout(b):\n    print('in')\nprint('out')\nb.getvalue()"
+    code = "import contextlib, io\nb = io.StringIO()\nwith contextlib.redirect_stdout(b):\n    print('in')\nprint('out')\nb.getvalue()"  # noqa: E501
     result = host.run(code)
     assert (result.stdout, result.result) == ("out\n", "'in\\n'")
 

@@ -65,7 +65,7 @@ def test_the_end_of_descriptor_0_ends_a_unix_channel(fresh: Callable[..., Host])
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_the_end_of_the_channel_ends_everything(fresh: Callable[..., Host], busy: bool) -> None:
+def test_the_end_of_the_channel_ends_everything(fresh: Callable[..., Host], busy: bool) -> None:  # noqa: FBT001
     host = fresh()
     host.start()
     code = """
@@ -228,14 +228,20 @@ def test_forged_messages(host: Host, message: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import os\nfor fd in range(3, 1024):\n    for raw in (b'[' * 100000, b'\\xff' * 8, b'\\0' * 64):\n"
-        "        try: os.write(fd, raw)\n        except OSError: break",
+        (
+            "import os\nfor fd in range(3, 1024):\n    for raw in (b'[' * 100000, b'\\xff' * 8, b'\\0' * 64):\n"
+            "        try: os.write(fd, raw)\n        except OSError: break"
+        ),
         "import os\nos.closerange(0, 65536)",
         "import os\nos.closerange(3, 65536)\nwhile True: pass",
-        "import os, fcntl, socket\nfor fd in range(0, 1024):\n    try: fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)\n"
-        "    except OSError: pass\n    try: socket.socket(fileno=os.dup(fd)).shutdown(2)\n    except OSError: pass",
-        "import os\nfor fd in range(1, 1024):\n    for i in range(60):\n        try: os.write(fd, b'{\"id\": %d}' % i)\n"
-        "        except OSError: break",
+        (
+            "import os, fcntl, socket\nfor fd in range(0, 1024):\n    try: fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)\n"  # noqa: E501
+            "    except OSError: pass\n    try: socket.socket(fileno=os.dup(fd)).shutdown(2)\n    except OSError: pass"
+        ),
+        (
+            "import os\nfor fd in range(1, 1024):\n    for i in range(60):\n        try: os.write(fd, b'{\"id\": %d}' % i)\n"  # noqa: E501
+            "        except OSError: break"
+        ),
         "import os\nos.kill(-1, 9) if os.getpid() == 1 else os.kill(os.getpid(), 9)",
     ],
 )
@@ -250,7 +256,7 @@ def test_noise_on_every_descriptor(host: Host, code: str) -> None:
 
 
 def test_a_worker_whose_socket_does_not_block(host: Host) -> None:
-    code = "import os\nfor fd in range(3, 1024):\n    try: os.set_blocking(fd, False)\n    except OSError: pass\n'z' * 3_000_000"
+    code = "import os\nfor fd in range(3, 1024):\n    try: os.set_blocking(fd, False)\n    except OSError: pass\n'z' * 3_000_000"  # noqa: E501
     result = host.run(code)
     assert result.status == "ok"
     assert "result" in result.header["truncated"]
@@ -278,7 +284,15 @@ def test_the_supervisors_memory_is_closed_to_the_worker(host: Host) -> None:
 
 
 def test_signals_at_the_supervisor_are_ignored(host: Host) -> None:
-    deadly = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM, signal.SIGPIPE]
+    deadly = [
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGALRM,
+        signal.SIGPIPE,
+    ]
     for number in [*deadly, signal.SIGCHLD, signal.SIGCHLD, 34, 50, 64]:
         os.kill(host.process.pid, number)
     assert host.value("1 + 1") == "2"
@@ -318,7 +332,7 @@ def in_namespace(tmp_path: Path, *arguments: str) -> tuple[subprocess.Popen[byte
     ours, theirs = socket.socketpair()
     number = theirs.fileno()
     command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-I", str(MAIN)]
-    process = subprocess.Popen(
+    process = subprocess.Popen(  # noqa: S603
         [*command, f"--channel=fd:{number},{number}", *arguments], pass_fds=[number], cwd=tmp_path
     )
     theirs.close()

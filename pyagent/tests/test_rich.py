@@ -116,7 +116,9 @@ def picture() -> str:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     body = zlib.compress((b"\0" + b"\xff\0\0" * 2) * 2)
-    return repr(PNG + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)) + chunk(b"IDAT", body) + chunk(b"IEND", b""))
+    return repr(
+        PNG + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0)) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,11 @@ def picture() -> str:
         ("def _repr_svg_(self): return '<svg/>'\n    def __repr__(self): return 'S-text'", [], "S-text"),
         ("def _repr_svg_(self): return '<svg/>'", ["image/svg+xml"], "<__main__.X"),
         ("def _repr_html_(self): return '<b>x</b>'", ["text/html"], "<__main__.X"),
-        ("def _repr_markdown_(self): return '**x**'\n    def _repr_html_(self): return 'y'", ["text/markdown"], "<__main__.X"),
+        (
+            "def _repr_markdown_(self): return '**x**'\n    def _repr_html_(self): return 'y'",
+            ["text/markdown"],
+            "<__main__.X",
+        ),
         ("def _repr_png_(self): return None", [], "<__main__.X"),
         ("def __getattr__(self, name): return lambda *a: b'x'", [], "<__main__.X"),
     ],

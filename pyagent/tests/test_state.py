@@ -30,7 +30,9 @@ def test_what_ran_before_an_error_stays(host: Host) -> None:
 
 
 def test_source_of_earlier_cells(host: Host) -> None:
-    host.run("def area(r):\n    # close enough\n    return 3 * r\n\nclass S:\n    def sides(self):\n        return 4  # four")
+    host.run(
+        "def area(r):\n    # close enough\n    return 3 * r\n\nclass S:\n    def sides(self):\n        return 4  # four"
+    )
     result = host.run("import inspect\nprint(inspect.getsource(area), inspect.getsource(S.sides))")
     assert "close enough" in result.stdout
     assert "# four" in result.stdout
@@ -122,12 +124,18 @@ def test_damage_to_names_is_survived(host: Host, damage: str) -> None:
     [
         "import builtins\nbuiltins.len = None",
         "import builtins\nfor k in dir(builtins):\n    setattr(builtins, k, None)",
-        "import sys\nfor m in [m for m in sys.modules if m not in ('sys', 'builtins', '__main__')]:\n"
-        "    del sys.modules[m]\nsys.path.clear()",
-        "import sys, types\nfor m in list(sys.modules):\n    sys.modules[m] = types.ModuleType(m)\n"
-        "sys.meta_path.clear()",
-        "import gc\nfor o in gc.get_objects():\n"
-        "    if type(o) is dict and o.get('__name__', '').startswith('biocage'):\n        o.clear()",
+        (
+            "import sys\nfor m in [m for m in sys.modules if m not in ('sys', 'builtins', '__main__')]:\n"
+            "    del sys.modules[m]\nsys.path.clear()"
+        ),
+        (
+            "import sys, types\nfor m in list(sys.modules):\n    sys.modules[m] = types.ModuleType(m)\n"
+            "sys.meta_path.clear()"
+        ),
+        (
+            "import gc\nfor o in gc.get_objects():\n"
+            "    if type(o) is dict and o.get('__name__', '').startswith('biocage'):\n        o.clear()"
+        ),
     ],
 )
 def test_a_ruined_interpreter_is_mended_by_reset(host: Host, damage: str) -> None:

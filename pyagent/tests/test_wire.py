@@ -20,7 +20,7 @@ WIRE = Path(__file__).parent.parent / "testdata" / "wire"
 TRANSCRIPTS = sorted(WIRE.glob("*.txtar"))
 
 
-def swapped(value: Any, pairs: dict[str, str]) -> Any:
+def swapped(value: Any, pairs: dict[str, str]) -> Any:  # noqa: ANN401
     """The value with one set of paths in place of the other."""
     if isinstance(value, dict):
         return {name: swapped(item, pairs) for name, item in value.items()}

@@ -91,7 +91,7 @@ def write(path: Path, transcript: Transcript) -> None:
     path.write_text("".join(parts), "utf-8")
 
 
-def _blur(value: Any, names: list[str]) -> Any:
+def _blur(value: Any, names: list[str]) -> Any:  # noqa: ANN401
     """Replace the named field by its type."""
     if isinstance(value, list):
         return [_blur(item, names) for item in value]

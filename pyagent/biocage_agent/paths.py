@@ -1,0 +1,98 @@
+"""Which paths the host may name, and who the supervisor is while it touches them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from biocage_agent.requests import RequestError, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from biocage_agent.frames import Header
+
+LIVE_ROOTS = ("/data", "/app", "/mnt")
+_MAX_PATH = 4096
+_MAX_NAME = 255
+
+
+class Identity:
+    """Who the supervisor is while it touches files."""
+
+    def __init__(self, uid: int | None) -> None:
+        """`uid` is the worker's, or None when it is our own."""
+        self._uid = uid
+
+    @contextlib.contextmanager
+    def assumed(self) -> Iterator[None]:
+        """Be the worker's user within the block."""
+        if self._uid is None:
+            yield
+            return
+        os.setegid(self._uid)
+        os.seteuid(self._uid)
+        try:
+            yield
+        finally:
+            os.seteuid(os.getuid())
+            os.setegid(os.getgid())
+
+
+def kind_of(mode: int) -> str:
+    """The protocol's word for a kind of file."""
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(mode) else "other"
+
+
+def beneath(path: str, root: str) -> bool:
+    """Tell whether path is root or lies in it, by name."""
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def show(path: str) -> str:
+    """A path as valid text, whatever bytes it has."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+class Paths:
+    """Checks paths against the workspace, the temporary directory and what is exposed."""
+
+    def __init__(self, workspace: str, temp: str) -> None:
+        """Both directories exist already."""
+        for place in (workspace, temp):
+            if not os.path.isabs(place) or not os.path.isdir(place):
+                raise RequestError("bad_request", f"{place} is no directory with an absolute path")
+        self.workspace = os.path.normpath(workspace)
+        self.temp = os.path.normpath(temp)
+        self.links: set[str] = set()
+
+    def absolute(self, header: Header, name: str = "path") -> str:
+        """A path of a request, absolute and without dots."""
+        given = text(header, name)
+        try:
+            raw = given.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RequestError("bad_path", f"{name} holds a lone surrogate") from error
+        if not raw or len(raw) > _MAX_PATH or any(len(part) > _MAX_NAME for part in raw.split(b"/")):
+            raise RequestError("bad_path", f"{name} is empty, or longer than {_MAX_PATH} bytes, or a name in it is")
+        return os.path.normpath(os.path.join(self.workspace, given)).replace("//", "/")
+
+    def writable(self, path: str) -> str:
+        """The path to write at, or a refusal: its folder must not lead out by a link."""
+        roots = (self.workspace, self.temp, *LIVE_ROOTS)
+        root = next((root for root in roots if beneath(path, root)), None)
+        if root is None or path == root:
+            raise RequestError(
+                "bad_path", f"{show(path)} cannot be written; use a path beneath {self.workspace} or {self.temp}"
+            )
+        real = os.path.realpath(os.path.dirname(path))
+        allowed = [os.path.realpath(root), *LIVE_ROOTS, *(os.path.realpath(link) for link in self.links)]
+        if not any(beneath(real, place) for place in allowed):
+            raise RequestError("bad_path", f"{show(path)} leads out of {root} by a symbolic link to {show(real)}")
+        return path
