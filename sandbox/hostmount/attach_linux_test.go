@@ -167,6 +167,46 @@ func TestAttachFile(t *testing.T) {
 	}
 }
 
+// What is exposed again at the same place is what the host has there now, as
+// when an editor replaced the file by a new one.
+func TestAttachAgain(t *testing.T) {
+	c := newCell(t)
+	dir, other := tree(t, ownerID), t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "a"), []byte("new"), 0o644); err != nil { //nolint:gosec // read by the sandbox
+		t.Fatal(err)
+	}
+	if err := os.Chmod(other, 0o755); err != nil { //nolint:gosec // walked
+		t.Fatal(err)
+	}
+	for range 3 {
+		for _, step := range []struct{ source, target, read, want string }{
+			{dir + "/a", "/mnt/x/one.txt", "mnt/x/one.txt", "alpha"},
+			{other + "/a", "/mnt/x/one.txt", "mnt/x/one.txt", "new"},
+			{dir, "/data/tree", "data/tree/a", "alpha"},
+			{other, "/data/tree", "data/tree/a", "new"},
+		} {
+			if _, err := c.attach(t, step.source, step.target, sandbox.ReadOnly); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := c.sh("cat " + step.read); err != nil || out != step.want {
+				t.Errorf("%s reads %q, %v, want %q", step.target, out, err, step.want)
+			}
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", c.pid))
+	if err != nil || strings.Count(string(mounts), c.root) != 2 {
+		t.Errorf("there are more mounts than places (%v):\n%s", err, mounts)
+	}
+	for target, source := range map[string]string{"/data/tree": dir + "/a", "/mnt/x/one.txt": dir} {
+		if _, err := c.attach(t, source, target, sandbox.ReadOnly); !errors.Is(err, ErrBusy) {
+			t.Errorf("another kind at %s: %v, want ErrBusy", target, err)
+		}
+	}
+	if out, err := c.sh("cat data/tree/a mnt/x/one.txt"); err != nil || out != "newnew" {
+		t.Errorf("after a refusal: %q, %v", out, err)
+	}
+}
+
 // A device or a set-user-id program in the source is of no use inside.
 func TestAttachRestricts(t *testing.T) {
 	c := newCell(t)
@@ -207,7 +247,7 @@ func TestAttachRefuses(t *testing.T) {
 		}
 	}
 	for target, busy := range map[string]bool{
-		"/data/taken": true, "/data/taken/inner": true, "/data/plain": true, "/data/plain/x": true,
+		"/data/taken/inner": true, "/data/plain": true, "/data/plain/x": true,
 		"/data/link/x": false, "/data/link": false, "/app/x": false, "/etc/x": false,
 	} {
 		_, err := c.attach(t, dir, target, sandbox.ReadOnly)

@@ -10,9 +10,9 @@ import (
 	"github.com/biocypher/biocage-mcp/sandbox"
 )
 
-// ErrBusy is the class of failures where something is attached at the target,
-// above or below it, already.
-var ErrBusy = errors.New("something is exposed there already; choose another path")
+// ErrBusy is the class of failures where something is attached above the
+// target, or something of another kind at it.
+var ErrBusy = errors.New("something else is exposed there already; choose another path")
 
 // A Request says what to attach where.
 type Request struct {
@@ -23,7 +23,8 @@ type Request struct {
 	// Source is the open file or directory. The caller keeps it.
 	Source *os.File
 	// Target is the place in the sandbox, beneath one of sandbox.LiveRoots,
-	// which must be writable by root only. What is missing is made.
+	// which must be writable by root only. What is missing is made; what was
+	// attached at the same place is replaced by what is attached now.
 	Target string
 	// Mode is read-only unless it says otherwise.
 	Mode sandbox.Mode

@@ -28,6 +28,12 @@ func place(tree int, sandboxRoot, liveRoot string, names []string, directory boo
 	}
 	last := names[len(names)-1]
 	point, err := openBelow(dir, last, directory)
+	if errors.Is(err, ErrBusy) {
+		if err := displace(dir, last, directory); err != nil {
+			return err
+		}
+		point, err = openBelow(dir, last, directory)
+	}
 	if err != nil {
 		return err
 	}
@@ -38,6 +44,34 @@ func place(tree int, sandboxRoot, liveRoot string, names []string, directory boo
 			flags = unix.AT_REMOVEDIR
 		}
 		return errors.Join(fmt.Errorf("attach: %w", err), unix.Unlinkat(dir, last, flags))
+	}
+	return nil
+}
+
+// displace takes away what was attached at name in dir before: the host's file
+// behind it may have been replaced, and exposing it again must show the new
+// one. Anything else that is in the way stays.
+func displace(dir int, name string, directory bool) error {
+	old, err := unix.Openat2(dir, name, &unix.OpenHow{
+		Flags:   unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return fmt.Errorf("open what is attached at %s: %w", name, err)
+	}
+	var stat unix.Stat_t
+	err = unix.Fstat(old, &stat)
+	_ = unix.Close(old)
+	if err != nil || (stat.Mode&unix.S_IFMT == unix.S_IFDIR) != directory {
+		return errors.Join(fmt.Errorf("%w: %s", ErrBusy, name), err)
+	}
+	// There is no call that detaches by descriptor. The working directory is
+	// this thread's own here, and only root can change names in dir.
+	if err := unix.Fchdir(dir); err != nil {
+		return fmt.Errorf("reach what is attached at %s: %w", name, err)
+	}
+	if err := unix.Unmount(name, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrBusy, name, err) // not a mount
 	}
 	return nil
 }

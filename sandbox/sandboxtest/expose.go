@@ -65,6 +65,7 @@ os.rename("/mnt/deep/er/rw/sub/out", "/mnt/deep/er/rw/out")
 		}
 	}
 	s.exposeRefused(t, attach)
+	s.exposeAgain(t, b, dir, attach)
 	// Nothing of it is mounted on the host, and other sandboxes see nothing.
 	if mounts, err := os.ReadFile("/proc/self/mountinfo"); err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("the exposure is in the host's mounts (%v)", err)
@@ -75,6 +76,27 @@ os.rename("/mnt/deep/er/rw/sub/out", "/mnt/deep/er/rw/out")
 	closeBox(t, b)
 	if err := attach("ro", "/data/late", sandbox.ReadOnly); !errors.Is(err, sandbox.ErrClosed) {
 		t.Errorf("expose to a closed sandbox: %v, want ErrClosed", err)
+	}
+}
+
+// exposeAgain replaces a file as editors do and exposes it at the same place.
+func (s *suite) exposeAgain(t *testing.T, b *box, dir string, attach func(name, target string, mode sandbox.Mode) error) {
+	t.Helper()
+	fresh := filepath.Join(dir, "fresh")
+	if err := os.WriteFile(fresh, []byte("replaced"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Lchown(fresh, owner, owner), os.Rename(fresh, filepath.Join(dir, "ro/file"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := attach("ro/file", "/app/one.csv", sandbox.ReadOnly); err != nil {
+		t.Fatal(err)
+	}
+	if err := attach("rw", "/data/ro", sandbox.ReadOnly); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.out(`print(open("/app/one.csv").read(), open("/data/ro/mine").read())`); got != "replaced minemore" {
+		t.Errorf("exposed again: %q", got)
 	}
 }
 
@@ -135,7 +157,7 @@ func (s *suite) exposeRefused(t *testing.T, attach func(name, target string, mod
 	t.Helper()
 	for _, target := range []string{
 		"/", "/work/x", "/tmp/x", "/etc/passwd", "/opt/biocage/x", "/data", "/data/", "/data/../etc/x", "data/x", "",
-		"/databank/x", "/data/ro", "/data/ro/sub", "/data/ro/inner", "/mnt/deep/er/rw/inner", "/data/a\x00b", "/app/one.csv", "/app/one.csv/x",
+		"/databank/x", "/data/ro/sub", "/data/ro/inner", "/mnt/deep/er/rw/inner", "/data/a\x00b", "/app/one.csv", "/app/one.csv/x",
 	} {
 		if err := attach("ro", target, sandbox.ReadOnly); err == nil {
 			t.Errorf("exposing at %q was not refused", target)
