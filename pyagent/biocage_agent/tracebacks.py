@@ -161,7 +161,9 @@ def _last_lines(error: BaseException) -> str:
 
 def _syntax_lines(error: SyntaxError) -> str:
     """A syntax error with its place, formatted from a copy that has no past."""
-    kind = next(item for item in (TabError, IndentationError, SyntaxError) if isinstance(error, item))
+    kind: type[SyntaxError] = SyntaxError
+    if isinstance(error, IndentationError):
+        kind = TabError if isinstance(error, TabError) else IndentationError
     copy = kind(message_of(error))
     for name in ("filename", "lineno", "offset", "text", "end_lineno", "end_offset"):
         setattr(copy, name, getattr(error, name, None))
