@@ -38,6 +38,9 @@ func (t *toolset) sessionInfo() server.ServerTool {
 
 func cleanInfo(info *session.Info) {
 	info.Note = Sanitize(info.Note)
+	if info.Limits == nil {
+		info.Limits = map[string]any{}
+	}
 	info.ExposedPaths = append([]session.Exposure{}, info.ExposedPaths...)
 	variables := make([]session.Variable, len(info.Variables))
 	for i, v := range info.Variables {
