@@ -74,7 +74,7 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 		Spec: sandbox.Spec{
 			Root:    sandbox.Root{Dir: env.Dir, Image: env.Image},
 			Command: pyagent.Command(env.Python, sandbox.AgentDir),
-			Env:     env.Env(),
+			Env:     append(env.Env(), "HOME="+sandbox.WorkDir), // without one it is /root, which code may not write
 			Agent:   agent,
 			Limits:  limits(cfg.Sandbox),
 			Network: network,

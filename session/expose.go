@@ -53,7 +53,7 @@ func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (Expos
 	if err != nil {
 		return Exposure{}, err
 	}
-	e := exposure{Exposure: Exposure{HostPath: req.HostPath, SandboxPath: target, Mode: req.Mode.String()}, mode: req.Mode}
+	e := exposure{Exposure: Exposure{HostPath: req.HostPath, SandboxPath: target, Mode: req.Mode.String()}, mode: req.Mode, at: s.attachedAt(target)}
 	if err := s.attach(ctx, base, k, host, &e); err != nil {
 		return Exposure{}, s.exposeError(k, target, err)
 	}
@@ -110,7 +110,8 @@ func (s *session) attach(ctx context.Context, base Base, k *kernel, host *hostFi
 	}
 	// Below the workspace nothing can be mounted safely, so a link there
 	// leads to a place that only the engine can change.
-	if e.at == "" {
+	again := e.at != ""
+	if !again {
 		s.mu.Lock()
 		e.at = "/data/.exposed/" + strconv.Itoa(len(s.exposures)) + "/" + path.Base(e.SandboxPath)
 		s.mu.Unlock()
@@ -118,7 +119,29 @@ func (s *session) attach(ctx context.Context, base Base, k *kernel, host *hostFi
 	if err := live.Expose(ctx, host.file, e.at, e.mode); err != nil {
 		return err
 	}
-	return k.conn.MakeLink(ctx, e.SandboxPath, e.at)
+	err := k.conn.MakeLink(ctx, e.SandboxPath, e.at)
+	if again && isThere(err) {
+		return nil
+	}
+	return err
+}
+
+// attachedAt tells where an exposure at the same place is attached, which may
+// then be made again, or "".
+func (s *session) attachedAt(target string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.exposures {
+		if e.SandboxPath == target {
+			return e.at
+		}
+	}
+	return ""
+}
+
+func isThere(err error) bool {
+	var refused *pyagent.RequestError
+	return errors.As(err, &refused) && refused.Code == "exists"
 }
 
 // remember keeps e, in place of an earlier one at the same place.
@@ -183,8 +206,7 @@ func (s *session) relink(ctx context.Context, k *kernel) error {
 		if e.at == "" {
 			continue
 		}
-		var refused *pyagent.RequestError
-		if err := k.conn.MakeLink(ctx, e.SandboxPath, e.at); err != nil && (!errors.As(err, &refused) || refused.Code != "exists") {
+		if err := k.conn.MakeLink(ctx, e.SandboxPath, e.at); err != nil && !isThere(err) {
 			return err
 		}
 	}

@@ -1,8 +1,8 @@
 package hostmount
 
 import (
-	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -12,7 +12,7 @@ import (
 
 // ErrBusy is the class of failures where something is attached above the
 // target, or something of another kind at it.
-var ErrBusy = errors.New("something else is exposed there already; choose another path")
+var ErrBusy = fmt.Errorf("something else is exposed there (%w); choose another path", fs.ErrExist)
 
 // A Request says what to attach where.
 type Request struct {
