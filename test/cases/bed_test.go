@@ -150,7 +150,6 @@ func (b *bed) writeConfig(path, host string, s settings) error {
 	content := map[string]any{
 		"engine": b.engine,
 		"expose": map[string]any{"roots": exposed},
-		"log":    map[string]string{"level": "debug"},
 	}
 	if s.DefaultTimeout > 0 {
 		content["run"] = map[string]any{"timeout": seconds(s.DefaultTimeout).String()}

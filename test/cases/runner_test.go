@@ -125,6 +125,11 @@ func (r *runner) step(i int, st *step, what string) error {
 	if err != nil {
 		return err
 	}
+	if st.Background != "" && p.before == nil {
+		if err := p.warmUp(); err != nil {
+			return err
+		}
+	}
 	var running []*pending
 	for range max(st.Parallel, 1) {
 		running = append(running, r.begin(p, st.Call, args))

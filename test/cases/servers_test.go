@@ -143,30 +143,41 @@ func (r *runner) docker(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// sandboxID asks the server which sandbox the client's session has.
-func (r *runner) sandboxID(p *party) (string, error) {
+// A sessionState is what session_info tells.
+type sessionState struct {
+	SandboxID string `json:"sandbox_id"`
+}
+
+func (p *party) session() (sessionState, error) {
+	var body struct {
+		Meta struct {
+			Result sessionState `json:"biocage/result"`
+		} `json:"_meta"`
+	}
 	id, err := p.sendTool("session_info", []byte("{}"))
 	if err != nil {
-		return "", err
+		return sessionState{}, err
 	}
 	got, err := p.await(id, time.Minute)
 	if err != nil {
-		return "", err
-	}
-	var body struct {
-		Meta struct {
-			Result struct {
-				SandboxID string `json:"sandbox_id"`
-			} `json:"biocage/result"`
-		} `json:"_meta"`
+		return sessionState{}, err
 	}
 	if err := json.Unmarshal(got.msg.Result, &body); err != nil {
-		return "", fmt.Errorf("session_info: %w", err)
+		return sessionState{}, fmt.Errorf("session_info: %w", err)
 	}
-	if body.Meta.Result.SandboxID == "" {
-		return "", fmt.Errorf("the session has no sandbox: %.300s", got.line)
+	return body.Meta.Result, nil
+}
+
+// warmUp gives the session its sandbox. What a case does to a call in the
+// background, it does a fixed time after it was sent; on a slow machine the
+// sandbox would still be starting then.
+func (p *party) warmUp() error {
+	id, err := p.sendTool("file_list", []byte("{}"))
+	if err != nil {
+		return err
 	}
-	return body.Meta.Result.SandboxID, nil
+	_, err = p.await(id, time.Minute)
+	return err
 }
 
 // onContainer does something from outside to the session's sandbox: by the
@@ -184,9 +195,13 @@ func onContainer(words ...string) verb {
 		if err != nil {
 			return answers{}, err
 		}
-		id, err := r.sandboxID(p)
+		state, err := p.session()
 		if err != nil {
 			return answers{}, err
+		}
+		id := state.SandboxID
+		if id == "" {
+			return answers{}, errors.New("the session has no sandbox")
 		}
 		if r.bed.engine == "docker" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
