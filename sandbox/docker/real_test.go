@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 
 	"github.com/biocypher/biocage-mcp/pyagent"
 	"github.com/biocypher/biocage-mcp/sandbox"
@@ -248,5 +250,47 @@ func TestLabels(t *testing.T) {
 	}
 	if o, err := parseOwner(labels[labelOwner]); err != nil || o.pid != os.Getpid() {
 		t.Errorf("owner %+v, %v", o, err)
+	}
+}
+
+// The full network reaches the host's side of the bridge.
+func TestNetworkFull(t *testing.T) {
+	image := needDaemon(t)
+	bridge, err := testAPI(t).NetworkInspect(t.Context(), "bridge", network.InspectOptions{})
+	if err != nil || len(bridge.IPAM.Config) == 0 || bridge.IPAM.Config[0].Gateway == "" {
+		t.Skipf("the daemon has no bridge (%v)", err)
+	}
+	listener, err := net.Listen("tcp", bridge.IPAM.Config[0].Gateway+":0")
+	if err != nil {
+		t.Skipf("the daemon's bridge is elsewhere: %v", err)
+	}
+	defer func() { _ = listener.Close() }()
+	e, err := New(testOptions(ChannelStdio))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	spec := realSpec(t, image)
+	spec.Network = sandbox.NetworkFull
+	host, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Command = []string{"python3", "-c", "import socket, sys\nsocket.create_connection(('" + host + "', " + port + ")).sendall(b'hi')\nsys.stdin.read()"}
+	s, err := e.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(t.Context())) }()
+	if err := listener.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if got, err := io.ReadAll(io.LimitReader(conn, 2)); err != nil || string(got) != "hi" {
+		t.Errorf("read %q, %v", got, err)
 	}
 }
