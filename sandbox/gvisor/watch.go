@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +60,9 @@ func (b *box) finish() {
 		b.engine.log.Error("a sandbox left something behind", "sandbox", b.id, "error", b.goneErr)
 	}
 	b.engine.forget(b)
+	// gVisor forgets the descriptors by which Go holds its two processes; only
+	// the collector closes them.
+	runtime.GC()
 	close(b.gone)
 }
 
