@@ -118,6 +118,11 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 	if err != nil {
 		return Environment{}, err
 	}
+	if b.source.lock != nil { // the id is known before anything is unpacked
+		if existing, err := b.unchanged(ctx, found, b.source.lock); err == nil {
+			return existing, nil
+		}
+	}
 	if err := b.furnish(ctx, found); err != nil {
 		return Environment{}, err
 	}
@@ -137,13 +142,12 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 			return Environment{}, err
 		}
 	}
+	if existing, err := b.unchanged(ctx, found, lock); err == nil {
+		return existing, nil
+	}
 	id, err := b.identity(found, lock)
 	if err != nil {
 		return Environment{}, err
-	}
-	if existing, err := b.existing(ctx, id); err == nil {
-		b.report.say(phaseFinish, "nothing has changed")
-		return existing, nil
 	}
 	if err := b.fill(ctx, lock, python); err != nil {
 		return Environment{}, err
@@ -268,17 +272,22 @@ func (b *build) identity(found base, lock []byte) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// existing returns the environment of that id when it is whole, and puts it in
-// force when another version is.
-func (b *build) existing(ctx context.Context, id string) (Environment, error) {
-	found, err := b.store.read(b.request.Name, id[:12])
+// unchanged returns the environment that a build on this base with this lock
+// would give, when it is there and whole, and puts it in force.
+func (b *build) unchanged(ctx context.Context, found base, lock []byte) (Environment, error) {
+	id, err := b.identity(found, lock)
 	if err != nil {
 		return Environment{}, err
 	}
-	if found.ID != id {
+	existing, err := b.store.read(b.request.Name, id[:12])
+	if err != nil {
+		return Environment{}, err
+	}
+	if existing.ID != id {
 		return Environment{}, fmt.Errorf("version %s is of another build", id[:12])
 	}
-	return found, b.store.putInForce(ctx, found)
+	b.report.say(phaseFinish, "nothing has changed")
+	return existing, b.store.putInForce(ctx, existing)
 }
 
 func digest(content []byte) string {
