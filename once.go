@@ -91,14 +91,15 @@ func exposeFlag(value string) (config.Mount, error) {
 
 func runOnce(ctx context.Context, p process, args []string) error {
 	f := newOnceFlags()
-	if done, err := f.parse(p, joinNetwork(args)); done || err != nil {
+	files, done, err := f.parseMixed(p, joinNetwork(args))
+	if done || err != nil {
 		return err
 	}
 	cfg, err := f.settle(p)
 	if err != nil {
 		return err
 	}
-	code, err := readCode(p, f.Args())
+	code, err := readCode(p, files)
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,19 @@ func runOnce(ctx context.Context, p process, args []string) error {
 	s := script{h: h, cage: c, ref: session.Ref{Scope: "run"}, flags: f}
 	err = s.run(ctx, code)
 	return errors.Join(err, c.end(ctx))
+}
+
+// parseMixed reads flags before and after the script's name.
+func (f *onceFlags) parseMixed(p process, args []string) (files []string, done bool, err error) {
+	for {
+		if done, err := f.parse(p, args); done || err != nil {
+			return nil, done, err
+		}
+		if f.NArg() == 0 {
+			return files, false, nil
+		}
+		files, args = append(files, f.Arg(0)), f.Args()[1:]
+	}
 }
 
 // joinNetwork lets --network be followed by its value as a word of its own.
@@ -146,7 +160,7 @@ func readCode(p process, args []string) (string, error) {
 	var source io.Reader
 	switch code := p.getenv("PYTHON_CODE"); {
 	case len(args) > 1:
-		return "", usageError{fmt.Sprintf("run takes one script; %q is too much (flags go before it)", args[1])}
+		return "", usageError{fmt.Sprintf("run takes one script; %q is too much", args[1])}
 	case len(args) == 1 && args[0] != "-":
 		file, err := os.Open(args[0])
 		if err != nil {
