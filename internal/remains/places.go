@@ -11,8 +11,8 @@ import (
 )
 
 // ownedEntries lists the entries of dir that belong to the process: by a name
-// such as biocage-PID-…, or by a file `owner` with its number.
-func ownedEntries(dir string, pid int) ([]string, error) {
+// such as biocage-PID-START-…, or by a file `owner` with both.
+func ownedEntries(dir string, server identity) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -23,26 +23,27 @@ func ownedEntries(dir string, pid int) ([]string, error) {
 	var owned []string
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if strings.HasPrefix(entry.Name(), fmt.Sprintf("biocage-%d-", pid)) || ownerOf(path) == pid {
+		if strings.HasPrefix(entry.Name(), fmt.Sprintf("biocage-%d-%s-", server.pid, server.start)) || ownerOf(path) == server {
 			owned = append(owned, path)
 		}
 	}
 	return owned, nil
 }
 
-// ownerOf reads the file `owner` of a directory; 0 when there is none.
-func ownerOf(dir string) int {
+// ownerOf reads the file `owner` of a directory; nobody when there is none.
+func ownerOf(dir string) identity {
 	raw, err := os.ReadFile(filepath.Join(dir, "owner"))
 	if err != nil {
-		return 0 // most entries have none
+		return identity{} // most entries have none
 	}
 	var owner struct {
-		PID int `json:"pid"`
+		PID   int         `json:"pid"`
+		Start json.Number `json:"start"`
 	}
 	if err := json.Unmarshal(raw, &owner); err != nil {
-		return 0 // it is somebody else's
+		return identity{} // it is somebody else's
 	}
-	return owner.PID
+	return identity{pid: owner.PID, start: owner.Start.String()}
 }
 
 // leftPlaces lists those that are still there.

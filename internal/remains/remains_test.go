@@ -80,7 +80,8 @@ func TestPickMounts(t *testing.T) {
 func TestOwnedEntries(t *testing.T) {
 	dir := t.TempDir()
 	for name, owner := range map[string]string{
-		"biocage-12-9-boot": "", "biocage-123-9-boot": "", "i-a": `{"pid":12,"start":9}`, "i-b": `{"pid":123}`, "i-c": "12",
+		"biocage-12-9-boot": "", "biocage-123-9-boot": "", "biocage-12-8-boot": "", "i-a": `{"pid":12,"start":9}`,
+		"i-b": `{"pid":123,"start":9}`, "i-c": "12", "i-d": `{"pid":12,"start":8}`,
 	} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
@@ -89,7 +90,7 @@ func TestOwnedEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := ownedEntries(dir, 12)
+	got, err := ownedEntries(dir, identity{12, "9"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +147,13 @@ func TestWatchSeesOrphan(t *testing.T) {
 	}
 
 	mine := filepath.Join(dir, "i-1")
-	for path, pid := range map[string]int{mine: server.Process.Pid, filepath.Join(dir, "i-2"): 1} {
+	for path, owner := range map[string]identity{
+		mine: watch.server, filepath.Join(dir, "i-2"): {watch.server.pid, "1"}, filepath.Join(dir, "i-3"): {1, watch.server.start},
+	} {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(path, "owner"), fmt.Appendf(nil, `{"pid":%d}`, pid), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(path, "owner"), fmt.Appendf(nil, `{"pid":%d,"start":%s}`, owner.pid, owner.start), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,6 +30,7 @@ type Watch struct {
 	seen   map[identity]string // descendants and containers' processes, with their command
 	boxes  map[string]bool     // ids of sandboxes
 	places map[string]bool     // entries of Dirs
+	server identity            // known once it was looked at
 	looked bool
 }
 
@@ -66,6 +67,11 @@ func (w *Watch) Look(ctx context.Context) error {
 	all, err := processes()
 	if err != nil {
 		return err
+	}
+	for _, p := range all {
+		if p.pid == w.opts.PID {
+			w.server = p.identity
+		}
 	}
 	if err := w.lookAtPlaces(); err != nil {
 		return err
@@ -119,7 +125,7 @@ func (w *Watch) Left(ctx context.Context) ([]string, error) {
 // last moment it may have made one more.
 func (w *Watch) lookAtPlaces() error {
 	for _, dir := range w.opts.Dirs {
-		owned, err := ownedEntries(dir, w.opts.PID)
+		owned, err := ownedEntries(dir, w.server)
 		if err != nil {
 			return err
 		}
