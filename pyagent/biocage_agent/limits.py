@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import random
@@ -54,8 +55,9 @@ def _status() -> dict[str, int]:
     return found
 
 
+@functools.cache
 def data_limit_works() -> bool:
-    """Try in a child whether RLIMIT_DATA is enforced (gVisor does not)."""
+    """Try in a child, once, whether RLIMIT_DATA is enforced (gVisor does not)."""
     pid = os.fork()
     if pid == 0:
         code = 1

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from biocage_agent import display, figures, hints, source, tracebacks
+from biocage_agent import display, figures, hints, source, spawning, tracebacks
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -78,6 +78,11 @@ class Runner:
         self._source_size = 0
         self._hinter = hints.Hinter(self.namespace, setup)
         self._counter = 0
+        spawning.install(self._texts)
+
+    def _texts(self) -> list[str]:
+        """The cells so far."""
+        return ["".join(linecache.getlines(name)) for name in self._sources]
 
     def run(self, send: Send, frame: Frame) -> None:
         """Run one cell and send its reply."""

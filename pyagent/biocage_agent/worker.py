@@ -71,8 +71,10 @@ class Link:
         poll.poll()
 
 
-def prepare() -> None:
-    """In the zygote: what every worker needs, loaded once."""
+def prepare(setup: WorkerSetup) -> None:
+    """In the zygote: what every worker needs, loaded and found out once."""
+    if setup.memory_bytes:
+        limits.data_limit_works()
     hooks.install()
     display.install()
 

@@ -54,7 +54,7 @@ def run(link: socket.socket, setup: WorkerSetup, preload: tuple[str, ...]) -> No
     os.chdir("/")
     from biocage_agent import worker  # noqa: PLC0415 - the supervisor itself never loads it
 
-    worker.prepare()
+    worker.prepare(setup)
     failed = _preload(preload)
     warnings.filterwarnings("ignore", message=".*multi-threaded.*fork", category=DeprecationWarning)
     gc.collect()

@@ -147,6 +147,19 @@ def test_pools(host: Host) -> None:
     assert host.value(textwrap.dedent(code)) == "49"
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_children_that_start_anew_know_the_cells(host: Host, method: str) -> None:
+    host.run("import math\nFACTOR = 3\nclass P:\n    def __init__(self, n): self.n = n")
+    host.run("print('work')\ndef g(p): return P(math.floor(p.n) * FACTOR)\nraise ValueError")
+    code = f"""
+        from multiprocessing import get_context
+        with get_context('{method}').Pool(1) as pool: out = pool.map_async(g, [P(1.5), P(2)]).get(timeout=40)
+        [p.n for p in out]
+    """
+    result = host.run(textwrap.dedent(code))
+    assert (result.result, result.stdout) == ("[3, 6]", ""), result.stderr
+
+
 def test_shared_memory(host: Host) -> None:
     code = """
         from multiprocessing import shared_memory
