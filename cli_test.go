@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/biocypher/biocage-mcp/environment"
+	"github.com/biocypher/biocage-mcp/internal/config"
+)
+
+func TestExposeFlag(t *testing.T) {
+	here, err := filepath.Abs("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		value string
+		want  config.Mount
+		ok    bool
+	}{
+		{"/srv/x", config.Mount{Host: "/srv/x", Sandbox: "/data/x", Mode: "ro"}, true},
+		{"/srv/x:rw", config.Mount{Host: "/srv/x", Sandbox: "/data/x", Mode: "rw"}, true},
+		{"/srv/x:/app/y", config.Mount{Host: "/srv/x", Sandbox: "/app/y", Mode: "ro"}, true},
+		{"/srv/x:/app/y:ro", config.Mount{Host: "/srv/x", Sandbox: "/app/y", Mode: "ro"}, true},
+		{"data/", config.Mount{Host: here, Sandbox: "/data/data", Mode: "ro"}, true},
+		{":rw", config.Mount{}, false},
+		{"", config.Mount{}, false},
+	}
+	for _, tt := range tests {
+		got, err := exposeFlag(tt.value)
+		if (err == nil) != tt.ok {
+			t.Errorf("exposeFlag(%q): %v", tt.value, err)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("exposeFlag(%q) (-want +got):\n%s", tt.value, diff)
+		}
+	}
+}
+
+func TestOnceFlags(t *testing.T) {
+	tests := []struct {
+		args   []string
+		files  []string
+		values map[string]string
+	}{
+		{[]string{"x.py", "--network", "--json"}, []string{"x.py"}, map[string]string{"sandbox.network": "full"}},
+		{[]string{"--network", "none", "x.py"}, []string{"x.py"}, map[string]string{"sandbox.network": "none"}},
+		{[]string{"--network", "full", "-"}, []string{"-"}, map[string]string{"sandbox.network": "full"}},
+		{
+			[]string{"--network=full", "--memory", "1g", "--cpus", "1.5", "a", "--timeout", "9s", "b"},
+			[]string{"a", "b"},
+			map[string]string{"sandbox.network": "full", "sandbox.memory": "1g", "sandbox.cpus": "1.5", "run.timeout": "9s"},
+		},
+	}
+	for _, tt := range tests {
+		f := newOnceFlags()
+		files, done, err := f.parseMixed(process{}, joinNetwork(tt.args))
+		if done || err != nil {
+			t.Errorf("%q: %v", tt.args, err)
+		}
+		if diff := cmp.Diff(tt.files, files); diff != "" {
+			t.Errorf("%q: files %s", tt.args, diff)
+		}
+		if diff := cmp.Diff(tt.values, f.values); diff != "" {
+			t.Errorf("%q: values %s", tt.args, diff)
+		}
+	}
+}
+
+// Whoever types a time limit is allowed it.
+func TestTypedTimeoutRaisesTheCeiling(t *testing.T) {
+	f := newOnceFlags()
+	if _, _, err := f.parseMixed(process{}, []string{"--timeout", "2h"}); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := f.settle(process{environ: []string{"BIOCAGE_RUN_MAX_TIMEOUT=1m"}})
+	if err != nil || cfg.Run.Timeout.Std() != 2*time.Hour || cfg.Log.Level != "warn" {
+		t.Errorf("%v: timeout %s, level %s", err, cfg.Run.Timeout, cfg.Log.Level)
+	}
+}
+
+func TestPackagesLine(t *testing.T) {
+	packages := []environment.Package{{Name: "certifi"}, {Name: "pandas"}, {Name: "Pillow"}, {Name: "numpy"}, {Name: "zzz"}}
+	if got, want := packagesLine(packages), "numpy, pandas, pillow, certifi, zzz"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for i := range 100 {
+		packages = append(packages, environment.Package{Name: fmt.Sprintf("package-%d", i)})
+	}
+	line := packagesLine(packages)
+	if len(line) > maxPackagesLine+20 || !bytes.HasPrefix([]byte(line), []byte("numpy, pandas, pillow, ")) || !bytes.HasSuffix([]byte(line), []byte(" more")) {
+		t.Errorf("%d bytes: %s", len(line), line)
+	}
+	if got := packagesLine(nil); got != "" {
+		t.Errorf("no packages: %q", got)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	steps := []environment.Progress{
+		{Phase: "base", Message: "download", Done: 1, Total: 4},
+		{Phase: "base", Message: "download", Done: 2, Total: 4},
+		{Phase: "packages", Message: "numpy"},
+	}
+	var lines bytes.Buffer
+	plain := newProgress(&lines)
+	for _, step := range steps {
+		plain.show(step)
+	}
+	plain.end()
+	if got, want := lines.String(), "base: download\npackages: numpy\n"; got != want {
+		t.Errorf("plain: %q, want %q", got, want)
+	}
+	var screen bytes.Buffer
+	terminal := &progress{w: &screen, terminal: true}
+	for _, step := range steps {
+		terminal.show(step)
+	}
+	terminal.end()
+	want := "\r\x1b[Kbase: download 25%\r\x1b[Kbase: download 50%\r\x1b[Kpackages: numpy\r\x1b[K"
+	if got := screen.String(); got != want {
+		t.Errorf("terminal: %q, want %q", got, want)
+	}
+}
+
+func TestGetenv(t *testing.T) {
+	p := process{environ: []string{"A=1", "AB=2", "A=3=4", "C="}}
+	for name, want := range map[string]string{"A": "3=4", "AB": "2", "C": "", "D": ""} {
+		if got := p.getenv(name); got != want {
+			t.Errorf("getenv(%s) = %q, want %q", name, got, want)
+		}
+	}
+}
