@@ -256,5 +256,5 @@ func (g *cgroup) setIfThere(controller, file, value string) error {
 }
 
 func writeFile(dir, file, value string) error {
-	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600) //nolint:gosec // names are ours, and the files exist
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600)
 }
