@@ -59,7 +59,7 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 func (c *cage) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(c.Manager.Close(ctx), c.base.Close())
+	return errors.Join(c.Close(ctx), c.base.Close())
 }
 
 // exposures checks what the configuration lets sandboxes see.
