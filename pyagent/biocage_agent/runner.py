@@ -11,7 +11,7 @@ import signal
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from biocage_agent import display, figures, hints, source, spawning, tracebacks
 
@@ -78,6 +78,7 @@ class Runner:
         self._source_size = 0
         self._hinter = hints.Hinter(self.namespace, setup)
         self._counter = 0
+        self._pid = os.getpid()
         spawning.install(self._texts)
 
     def _texts(self) -> list[str]:
@@ -98,8 +99,20 @@ class Runner:
         self.shown.begin(show)
         self._prepare()
         outcome = self._guarded(frame)
+        if os.getpid() != self._pid:
+            self._end_child(outcome)
         self._streams.flush()
         self._reply(send, nonce, most, frame.header["spool_bytes"], outcome)
+
+    def _end_child(self, outcome: Outcome) -> NoReturn:
+        """End a process that the program forked and let run to the end of the cell."""
+        code = 0
+        if outcome.error is not None:
+            code = int(outcome.error.get("exit_code", 1))
+            with contextlib.suppress(Exception):
+                sys.stderr.write(outcome.texts.get("traceback", ""))
+        self._streams.flush()
+        os._exit(code)
 
     def _prepare(self) -> None:
         """Put right what earlier cells may have left behind."""

@@ -36,6 +36,7 @@ class Link:
 
     def __init__(self, descriptor: int) -> None:
         """Take over the descriptor."""
+        self._forked = False
         self._descriptor = descriptor
         self._decoder = Decoder(MAX_BODY_IN)
 
@@ -55,7 +56,9 @@ class Link:
         return frame
 
     def send(self, header: Header, body: bytes = b"") -> None:
-        """Write one frame whole."""
+        """Write one frame whole; a process that the program forked has nobody to tell."""
+        if self._forked:
+            return
         rest = memoryview(encode(header, body))
         while rest:
             try:
@@ -64,6 +67,12 @@ class Link:
                 self._wait(select.POLLOUT)
             else:
                 rest = rest[written:]
+
+    def leave(self) -> None:
+        """In a process that the program forked: the socket is its parent's."""
+        self._forked = True
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
 
     def _wait(self, event: int) -> None:
         poll = select.poll()
@@ -88,6 +97,7 @@ def run(control: socket.socket, stdout: int, stderr: int, setup: WorkerSetup) ->
 
     link = Link(fcntl.fcntl(control.fileno(), fcntl.F_DUPFD_CLOEXEC, _PRIVATE))
     control.close()
+    os.register_at_fork(after_in_child=link.leave)
     streams = Streams(stdout, stderr)
     if setup.drop_uid is not None:
         limits.drop_user(setup.drop_uid)

@@ -147,6 +147,23 @@ def test_pools(host: Host) -> None:
     assert host.value(textwrap.dedent(code)) == "49"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\npid = os.fork()\nif pid == 0: print('child')\nelse: print(os.waitpid(pid, 0)[1])",
+        "import os\npid = os.fork()\nif pid == 0: print('child'); display('no'); import sys; sys.exit(0)\nprint(os.waitpid(pid, 0)[1])",  # noqa: E501
+        "import os\npid = os.fork()\nif pid == 0: print('child'); os._exit(0)\nprint(os.waitpid(pid, 0)[1])",
+    ],
+)
+def test_a_forked_child_does_not_answer_for_the_worker(host: Host, code: str) -> None:
+    result = host.run(code)
+    assert (result.status, result.stdout, result.displays) == ("ok", "child\n0\n", [])
+    for number in range(3):
+        assert host.value(f"{number} + 1") == str(number + 1)
+    result = host.run("if os.fork() == 0: raise ValueError('in the child')\nos.wait()[1] >> 8")
+    assert (result.result, "in the child" in result.stderr) == ("1", True)
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_children_that_start_anew_know_the_cells(host: Host, method: str) -> None:
     host.run("import math\nFACTOR = 3\nclass P:\n    def __init__(self, n): self.n = n")
