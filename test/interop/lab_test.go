@@ -134,10 +134,10 @@ func serverEnv() map[string]string {
 }
 
 // watch is for what the server with this process number may leave behind.
-func (l lab) watch(pid int) *remains.Watch {
+func (l lab) watch(pid int, temp string) *remains.Watch {
 	return remains.New(remains.Options{
 		PID:    pid,
 		Docker: l.engine == "docker",
-		Dirs:   remains.RunDirs(os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()),
+		Dirs:   remains.RunDirs(os.Geteuid(), os.Getenv("XDG_RUNTIME_DIR"), temp),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -33,6 +34,18 @@ func (l lab) start(t *testing.T, shared string) *server {
 	t.Helper()
 	s := &server{ended: make(chan struct{}), wire: &wire{}}
 	s.cmd = exec.Command(l.binary, "serve", "--config", l.config(t, shared))
+	// A directory of its own for temporary files: another server must not
+	// remove what this one leaves. Short, as sockets are made in it.
+	temp, err := os.MkdirTemp("", "bc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(temp); err != nil {
+			t.Error(err)
+		}
+	})
+	s.cmd.Env = append(os.Environ(), "TMPDIR="+temp)
 	var log lockedBuffer
 	s.cmd.Stderr = &log
 	stdin, err := s.cmd.StdinPipe()
@@ -50,7 +63,7 @@ func (l lab) start(t *testing.T, shared string) *server {
 		_ = in.Close() // a pipe's Close never fails
 		close(s.ended)
 	}()
-	s.watch = l.watch(s.cmd.Process.Pid)
+	s.watch = l.watch(s.cmd.Process.Pid, temp)
 	t.Cleanup(func() {
 		_ = s.cmd.Process.Kill() // most have ended
 		<-s.ended
