@@ -136,11 +136,9 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 	if err := b.prepareUV(ctx); err != nil {
 		return Environment{}, err
 	}
-	lock := b.source.lock
-	if lock == nil {
-		if lock, err = b.compileLock(ctx, b.source.project, python); err != nil {
-			return Environment{}, err
-		}
+	lock, err := b.lock(ctx, python)
+	if err != nil {
+		return Environment{}, err
 	}
 	if existing, err := b.unchanged(ctx, found, lock); err == nil {
 		return existing, nil
@@ -156,6 +154,14 @@ func (b *build) run(ctx context.Context) (Environment, error) {
 		Name: b.request.Name, ID: id, Image: imageRef(b.request.Name, id),
 		Python: pythonPath, Version: python.Version, Base: found.String(), Preload: b.source.project.Preload,
 	}, lock)
+}
+
+// lock is the one that ships with the project, else one that is made now.
+func (b *build) lock(ctx context.Context, python interpreter) ([]byte, error) {
+	if b.source.lock != nil {
+		return b.source.lock, nil
+	}
+	return b.compileLock(ctx, b.source.project, python)
 }
 
 // checkVersion tells whether the base's Python is one that the project takes.
