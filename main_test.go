@@ -249,6 +249,47 @@ func TestServeKeepsState(t *testing.T) {
 	s.end(5 * time.Second)
 }
 
+// A signal ends a script; what it wrote before is passed on.
+func TestRunOnceInterrupted(t *testing.T) {
+	dataDir := needEnvironment(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "biocage")
+	if err := os.Symlink(exe, link); err != nil {
+		t.Fatal(err)
+	}
+	shared := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var stdout bytes.Buffer
+	cmd := exec.CommandContext(ctx, link, "run", "--expose", shared+":/data/d:rw", "-")
+	cmd.Env = append(os.Environ(), dataDir, "BIOCAGE_ENGINE=gvisor")
+	cmd.Stdin = strings.NewReader("import time\nprint('before')\nopen('/data/d/started', 'w').close()\ntime.sleep(60)\n")
+	cmd.Stdout = &stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for { // the script says when it runs
+		if _, err := os.Stat(filepath.Join(shared, "started")); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("the script did not start")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 130 || stdout.String() != "before\n" {
+		t.Errorf("%v, stdout %q", err, stdout.String())
+	}
+}
+
 // once runs `biocage run` in this process.
 func once(t *testing.T, stdin string, environ []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()

@@ -16,8 +16,10 @@ import (
 	"github.com/biocypher/biocage-mcp/tools"
 )
 
-// maxCode bounds a script.
-const maxCode = 16 << 20
+const (
+	maxCode       = 16 << 20        // bytes of a script
+	interruptWait = 3 * time.Second // for a script to end after a signal
+)
 
 const onceHelp = `Run one script in a fresh sandbox that is gone afterwards. The code comes from
 FILE, from standard input (-), or from PYTHON_CODE. Standard output, standard
@@ -201,6 +203,10 @@ func (s script) run(ctx context.Context, code string) error {
 		}
 		return err
 	}
+	if ctx.Err() != nil {
+		res = s.interrupted(ctx, res)
+		ctx = context.WithoutCancel(ctx)
+	}
 	if s.flags.out != "" && kind(res) != session.KindSandbox {
 		if err := s.collect(ctx, &res); err != nil {
 			return fmt.Errorf("put files into %s: %w", s.flags.out, err)
@@ -220,6 +226,19 @@ func (s script) run(ctx context.Context, code string) error {
 		return exitError{res.ExitCode}
 	}
 	return nil
+}
+
+// interrupted gives the script a moment to end after a signal, so that what it
+// wrote before is not lost.
+func (s script) interrupted(ctx context.Context, res session.RunResult) session.RunResult {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptWait)
+	defer cancel()
+	ended, err := s.cage.Wait(ctx, s.ref, session.WaitRequest{RunID: res.RunID})
+	if err != nil || ended.Status != session.StatusDone {
+		return res
+	}
+	ended.Success, ended.ExitCode = false, 130
+	return ended
 }
 
 func kind(res session.RunResult) string {
@@ -247,9 +266,21 @@ func (s script) pass(ctx context.Context, res session.RunResult) error {
 	case e.Kind == session.KindException:
 		text = strings.TrimRight(e.Traceback, "\n") + "\n"
 	default:
-		text = strings.TrimSpace("biocage: "+e.Message+" "+e.Hint) + "\n"
+		text = strings.TrimSpace("biocage: "+e.Message+" "+onceHint(e.Kind)) + "\n"
 	}
 	return s.stream(ctx, s.h.p.stderr, text, "")
+}
+
+// onceHint is what to do about a failure where nothing is left afterwards; the
+// result's own hint speaks of a session that goes on.
+func onceHint(kind string) string {
+	switch kind {
+	case session.KindTimeout:
+		return "Pass a larger --timeout if it needs longer."
+	case session.KindMemory:
+		return "Pass a larger --memory if it needs more."
+	}
+	return ""
 }
 
 // stream writes a text, or the file that holds the whole of it. A terminal
