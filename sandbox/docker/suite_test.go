@@ -23,6 +23,7 @@ import (
 const (
 	envHost    = "DOCKER_HOST"
 	envImage   = "BIOCAGE_TEST_IMAGE"
+	envRun     = "BIOCAGE_TEST_DOCKER_RUN"     // handed to the host process
 	envChannel = "BIOCAGE_TEST_DOCKER_CHANNEL" // handed to the host process
 	envRuntime = "BIOCAGE_TEST_DOCKER_RUNTIME" // handed to the host process
 )
@@ -37,18 +38,37 @@ func TestMain(m *testing.M) {
 		opts.Runtime = os.Getenv(envRuntime)
 		return New(opts)
 	})
-	os.Exit(m.Run())
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp(filepath.Dir(privateDir("", self())), "bct")
+	if err == nil {
+		err = os.Setenv(envRun, dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 func testOptions(channel Channel) Options {
 	return Options{
-		Host: os.Getenv(envHost), Channel: channel, Version: "test",
-		SocketDir: socketDir, ReapGrace: time.Nanosecond,
+		Host: os.Getenv(envHost), Channel: channel, Version: filepath.Base(ourRun()),
+		SocketDir: ourRun(), ReapGrace: time.Nanosecond,
 	}
 }
 
-// socketDir is short, and the same for all processes of the suite.
-var socketDir = filepath.Dir(privateDir("", self()))
+// ourRun is the directory that all processes of this run of the tests use for
+// sockets. Its name also labels their containers, so that other users of the
+// daemon and of the machine do not disturb what the tests count.
+func ourRun() string { return os.Getenv(envRun) }
 
 // needDaemon skips without a daemon and an image, except where CI says that
 // both must be there.
@@ -90,7 +110,7 @@ func testAPI(t *testing.T) *client.Client {
 
 // left lists our containers, and the directories of sockets.
 func left(api *client.Client) ([]string, error) {
-	list, err := api.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelOwner))})
+	list, err := api.ContainerList(context.Background(), container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", labelVersion+"="+filepath.Base(ourRun())))})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +118,7 @@ func left(api *client.Client) ([]string, error) {
 	for _, c := range list {
 		all = append(all, "container "+c.ID)
 	}
-	dirs, err := filepath.Glob(filepath.Join(socketDir, "biocage-*"))
+	dirs, err := filepath.Glob(filepath.Join(ourRun(), "biocage-*"))
 	for _, dir := range dirs {
 		if _, err := parseOwnerDir(filepath.Base(dir)); err == nil {
 			all = append(all, sandboxtest.Reapable+dir)
@@ -191,7 +211,7 @@ func deadContainer(t *testing.T, api *client.Client, image string) string {
 	o.pid, o.start = gone.Process.Pid, "1"
 	name := fmt.Sprintf("biocage-test-dead-%d", time.Now().UnixNano())
 	made, err := api.ContainerCreate(context.Background(),
-		&container.Config{Image: image, Cmd: []string{"sleep", "600"}, Labels: map[string]string{labelOwner: o.String(), labelInstance: "dead"}},
+		&container.Config{Image: image, Cmd: []string{"sleep", "600"}, Labels: map[string]string{labelOwner: o.String(), labelInstance: "dead", labelVersion: filepath.Base(ourRun())}},
 		&container.HostConfig{NetworkMode: "none"}, nil, nil, name)
 	if err != nil {
 		t.Fatal(err)
