@@ -52,9 +52,11 @@ func (b *bundle) write() error {
 	if err := errors.Join(b.checkSources(), makeOpen(b.dir)); err != nil {
 		return err
 	}
-	for _, root := range sandbox.LiveRoots() {
-		if err := b.makeDir(b.liveDir(root)); err != nil {
-			return err
+	if b.live {
+		for _, root := range sandbox.LiveRoots() {
+			if err := b.makeDir(b.liveDir(root)); err != nil {
+				return err
+			}
 		}
 	}
 	for _, root := range b.covered() {
@@ -106,7 +108,11 @@ func (b *bundle) wholeCPUs() int { return max(1, int(math.Ceil(b.spec.Limits.CPU
 // does not see them.
 func (b *bundle) covered() []string {
 	var roots []string
-	for _, root := range []string{sandbox.WorkDir, sandbox.TempDir} {
+	inside := []string{sandbox.WorkDir, sandbox.TempDir}
+	if !b.live {
+		inside = append(inside, sandbox.LiveRoots()...)
+	}
+	for _, root := range inside {
 		if slices.ContainsFunc(b.spec.Mounts, func(m sandbox.Mount) bool { return beneath(m.Sandbox, root) }) {
 			roots = append(roots, root)
 		}
@@ -204,18 +210,16 @@ func (b *bundle) mounts() []specs.Mount {
 		tmpfs(place(sandbox.TempDir), "1777", b.spec.Limits.DiskBytes, guestRoot),
 		tmpfs(place(sandbox.WorkDir), "0755", b.spec.Limits.DiskBytes, b.worker))
 	for _, root := range sandbox.LiveRoots() {
-		mounts = append(mounts, bind(b.liveDir(root), root, b.liveMode()))
+		if b.live {
+			// A read-only mount would make all that is attached below it
+			// read-only inside the sandbox.
+			mounts = append(mounts, bind(b.liveDir(root), root, sandbox.ReadWrite))
+			continue
+		}
+		// Where nothing can be attached, exposures are copied here.
+		mounts = append(mounts, tmpfs(place(root), "0755", b.spec.Limits.DiskBytes, b.worker))
 	}
 	return append(mounts, b.exposed()...)
-}
-
-// liveMode: a read-only mount would make all that is attached below it
-// read-only inside the sandbox; without attachments it is the safer one.
-func (b *bundle) liveMode() sandbox.Mode {
-	if b.live {
-		return sandbox.ReadWrite
-	}
-	return sandbox.ReadOnly
 }
 
 // exposed are the mounts that gVisor makes.
