@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	queueWait    = 5 * time.Second // a call waits so long for a busy session
+	queueWait    = 10 * time.Second // one run may hold up the calls behind it so long
 	startTimeout = 3 * time.Minute // an environment may have to be loaded first
 	closeTimeout = 3500 * time.Millisecond
 )
@@ -59,7 +59,10 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 func (c *cage) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	return errors.Join(c.Close(ctx), c.base.Close())
+	if err := c.Close(ctx); err != nil {
+		return err // the janitor does the rest when this process has ended
+	}
+	return c.base.Close()
 }
 
 // exposures checks what the configuration lets sandboxes see.

@@ -19,7 +19,8 @@ var (
 	ErrNoRun = errors.New("no such run")
 )
 
-// A BusyError: another cell holds the session.
+// A BusyError: another cell holds the session, or (RunID is "") its sandbox
+// takes long to start.
 type BusyError struct {
 	RunID string
 	Since time.Duration
@@ -27,6 +28,9 @@ type BusyError struct {
 
 // Error implements error.
 func (e *BusyError) Error() string {
+	if e.RunID == "" {
+		return "The session's sandbox is still being started for the calls before this one; call again."
+	}
 	return fmt.Sprintf("The session has been busy with run %s for %s.", e.RunID, e.Since.Round(100*time.Millisecond))
 }
 

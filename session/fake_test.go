@@ -278,13 +278,13 @@ func (a *fakeAgent) run(c *fakeCell) {
 			return
 		case <-time.After(time.Hour):
 		}
-	case "sleep 60":
+	case "sleep 6", "sleep 60":
 		select {
 		case <-c.int1:
 			reply["interrupted"] = true
 		case <-a.gone:
 			return
-		case <-time.After(time.Minute):
+		case <-time.After(map[string]time.Duration{"sleep 6": 6 * time.Second, "sleep 60": time.Minute}[c.code]):
 			parts = []any{"result", "'slept'"}
 		}
 	case "stubborn": // only the ladder's last rung helps

@@ -41,7 +41,7 @@ type Options struct {
 	MaxTimeout     time.Duration // the most that a run may ask for
 	AnswerWithin   time.Duration // when Run answers "running"
 	InterruptGrace time.Duration // between an interrupt and the kill
-	QueueWait      time.Duration // how long a call waits for a busy session
+	QueueWait      time.Duration // how long one run may hold up a call behind it
 	StartTimeout   time.Duration // for making a sandbox ready
 	MaxOutput      int64         // bytes kept of each text of a run
 	StopOnFailure  bool          // a failed run ends the sandbox

@@ -96,29 +96,67 @@ func (m *Manager) limit(asked time.Duration) (time.Duration, error) {
 	return asked, nil
 }
 
-// takeTurn waits a while for the run before; its order is the order of calls.
+// takeTurn waits for the runs before; its order is the order of calls. It is
+// given up when one run holds the session for long, not because the queue is
+// long or the sandbox is still starting.
 func (s *session) takeTurn(ctx context.Context) error {
-	wait := time.NewTimer(s.m.opts.QueueWait)
-	defer wait.Stop()
 	select {
 	case s.turn <- struct{}{}:
 		return nil
 	default:
 	}
+	held, stop := s.watchQueue(time.Now())
+	defer stop()
 	select {
 	case s.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-wait.C:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		busy := &BusyError{}
-		if s.run.running() {
-			busy.RunID, busy.Since = s.run.id, time.Since(s.run.started)
-		}
+	case busy := <-held:
 		return busy
 	}
+}
+
+// watchQueue tells when a call that waits since begun has to be refused. It
+// looks from the side, because a waiter that stopped to look would lose its
+// place.
+func (s *session) watchQueue(begun time.Time) (held <-chan *BusyError, stop func()) {
+	refused := make(chan *BusyError, 1)
+	ctx, cancel := context.WithCancel(s.m.life)
+	var look func()
+	look = func() {
+		busy, next := s.heldUp(begun)
+		switch {
+		case ctx.Err() != nil:
+		case busy != nil:
+			refused <- busy
+		default:
+			time.AfterFunc(next, look)
+		}
+	}
+	time.AfterFunc(s.m.opts.QueueWait, look)
+	return refused, cancel
+}
+
+// heldUp tells why a call that waits since begun should wait no longer, or
+// when to ask again.
+func (s *session) heldUp(begun time.Time) (busy *BusyError, next time.Duration) {
+	const often = 250 * time.Millisecond
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	busy = &BusyError{}
+	if s.run.running() {
+		busy.RunID, busy.Since = s.run.id, time.Since(s.run.started)
+	}
+	switch {
+	case time.Since(begun) >= s.m.opts.AnswerWithin:
+		return busy, 0
+	case busy.RunID == "":
+		return nil, often // between two runs, or the sandbox is being made
+	case busy.Since >= s.m.opts.QueueWait:
+		return busy, 0
+	}
+	return nil, max(s.m.opts.QueueWait-busy.Since, often)
 }
 
 // begin starts the cell; the turn passes to the goroutine that drives it.

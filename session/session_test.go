@@ -207,6 +207,51 @@ func TestRunsQueueInOrder(t *testing.T) {
 	})
 }
 
+// A queue that moves is not a busy session, however long the last call waits.
+func TestQueueThatMovesIsNotBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestManager(t, &fakeEngine{}, func(o *Options) {
+			base := o.Base
+			o.Base = func(ctx context.Context) (Base, error) {
+				time.Sleep(15 * time.Second) // a slow first start
+				return base(ctx)
+			}
+		})
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if res, err := m.Run(t.Context(), conn, RunRequest{Code: "sleep 6"}); err != nil || value(res) != "'slept'" {
+					t.Errorf("got %+v, %v", res, err)
+				}
+			})
+		}
+		wg.Wait()
+		// It is bounded all the same: no call waits longer than its answer may take.
+		refused := make(chan time.Duration, 12)
+		begin := time.Now()
+		for range cap(refused) {
+			wg.Go(func() {
+				_, err := m.Run(t.Context(), conn, RunRequest{Code: "sleep 6"})
+				if errors.As(err, new(*BusyError)) {
+					refused <- time.Since(begin)
+				} else if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		close(refused)
+		if len(refused) != 4 {
+			t.Errorf("%d calls were refused, want the 4 that would wait for over 45 s", len(refused))
+		}
+		for after := range refused {
+			if after < 44*time.Second || after > 46*time.Second {
+				t.Errorf("refused after %s", after)
+			}
+		}
+	})
+}
+
 func TestReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeEngine{}

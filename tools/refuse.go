@@ -69,10 +69,11 @@ func classify(err error) (refusal, bool) {
 	case errors.As(err, &argument):
 		return refusal{kind: kindArgument, message: argument.Message}, true
 	case errors.As(err, &busy):
-		return refusal{
-			kind: session.KindBusy, message: busy.Error(),
-			hint: fmt.Sprintf("Call python_wait with run_id %q for its result, or with interrupt true to stop it and keep the state.", busy.RunID),
-		}, true
+		r := refusal{kind: session.KindBusy, message: busy.Error()}
+		if busy.RunID != "" {
+			r.hint = fmt.Sprintf("Call python_wait with run_id %q for its result, or with interrupt true to stop it and keep the state.", busy.RunID)
+		}
+		return r, true
 	case errors.As(err, &lost):
 		return refusal{kind: session.KindSandbox, message: lost.Message, lost: lost.Lost}, true
 	}
