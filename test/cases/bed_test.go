@@ -17,6 +17,7 @@ import (
 func TestMain(m *testing.M) {
 	flag.String("engine", "", "engines by comma; every one that works here by default")
 	flag.String("corpus", filepath.Join("testdata", "cases.jsonl"), "file of cases")
+	flag.String("environment", "default", "the Python environment of the sandboxes")
 	flag.String("servers", "2", "how many cases run at one time")
 	flag.Parse()
 	os.Exit(m.Run())
@@ -97,6 +98,7 @@ func newBed(t *testing.T, binary, engine string) *bed {
 // listPackages asks a sandbox what is installed.
 func (b *bed) listPackages() (map[string]bool, error) {
 	run := exec.Command(b.binary, "run", "--engine", b.engine, "-")
+	run.Env = append(os.Environ(), "BIOCAGE_ENVIRONMENT="+textFlag("environment"))
 	run.Stdin = strings.NewReader("import importlib.metadata as m\nfor d in m.distributions(): print(d.name.lower())")
 	var stderr tail
 	run.Stderr = &stderr
@@ -148,7 +150,7 @@ func (b *bed) writeConfig(path, host string, s settings) error {
 		exposed = append(exposed, map[string]string{"path": root, "mode": "rw"})
 	}
 	content := map[string]any{
-		"engine": b.engine,
+		"engine": b.engine, "environment": textFlag("environment"),
 		"expose": map[string]any{"roots": exposed},
 	}
 	if s.DefaultTimeout > 0 {

@@ -8,8 +8,9 @@
 //	go test ./test/cases -run 'TestCases/state' -engine gvisor
 //
 // Flags: -engine names the engines by comma (every one that works here by
-// default), -corpus another file in the same format, -servers how many cases
-// run at one time. BIOCAGE_TEST_BINARY names the binary; without it the tests
+// default), -environment the Python environment (the default one lacks some
+// packages that cases need), -corpus another file in the same format, -servers
+// how many cases run at one time. BIOCAGE_TEST_BINARY names the binary; without it the tests
 // build one.
 //
 // A case that needs what the machine lacks is skipped with the reason, never
