@@ -297,6 +297,9 @@ func (a *fakeAgent) run(c *fakeCell) {
 		a.mute = true
 		a.mu.Unlock()
 		return
+	case "after a death": // the worker of the cell before ended between the cells
+		reply["restarted"], reply["death"] = true, map[string]any{"cause": "self", "exit_code": 3}
+		parts = []any{"result", "1"}
 	case "segv":
 		died("self", 11)
 	case "oom":

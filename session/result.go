@@ -49,7 +49,20 @@ func (s *session) makeResult(k *kernel, r *run, o outcome) RunResult {
 	default:
 		res.Success = true
 	}
+	if o.err == nil && o.reply.Status != pyagent.StatusDied && o.reply.Restarted {
+		res.Restarted, res.RestartReason = true, endedBetween(o.reply.Death)
+	}
 	return res
+}
+
+// endedBetween says why the interpreter of the call before is not the one
+// that ran this cell.
+func endedBetween(d *pyagent.Death) string {
+	how := "ended"
+	if d != nil {
+		how = deathWords(d)
+	}
+	return "the interpreter " + how + " between the calls; variables were gone before this call, files are kept"
 }
 
 // fillOutput sets what the cell showed and wrote.
@@ -223,21 +236,35 @@ func (s *session) fillDeath(res *RunResult, k *kernel, r *run, o outcome) {
 
 // fillDied: the interpreter ended by itself.
 func (s *session) fillDied(res *RunResult, d *pyagent.Death) {
-	what := fmt.Sprintf("exited with code %d", d.ExitCode)
-	res.ExitCode = d.ExitCode & 0xff
+	what := deathWords(d)
 	switch {
 	case d.Cause == pyagent.CauseProtocol:
-		what, res.ExitCode = "broke the protocol with its supervisor and was killed", exitKilled
+		res.ExitCode = exitKilled
 	case d.Signal > 0:
-		what, res.ExitCode = "was ended by signal "+signalName(d.Signal), 128+d.Signal&0x7f
-	case d.ExitCode == 0:
-		what = "exited (os._exit)"
+		res.ExitCode = 128 + d.Signal&0x7f
+	default:
+		res.ExitCode = d.ExitCode & 0xff
 	}
 	res.RestartReason = "the interpreter " + what + "; variables are gone, files are kept"
 	res.Error = &RunError{
 		Kind: KindDied, Message: "The Python process " + what + ".",
 		Hint: "Variables are gone, files of the workspace are kept; the next call runs in a fresh interpreter.",
 	}
+}
+
+// deathWords says how an interpreter ended.
+func deathWords(d *pyagent.Death) string {
+	switch {
+	case d.Cause == pyagent.CauseProtocol:
+		return "broke the protocol with its supervisor and was killed"
+	case d.OOM:
+		return "was killed by the memory limit"
+	case d.Signal > 0:
+		return "was ended by signal " + signalName(d.Signal)
+	case d.ExitCode == 0:
+		return "exited (os._exit)"
+	}
+	return fmt.Sprintf("exited with code %d", d.ExitCode)
 }
 
 // oomKilled asks the engine, which sees the limit from outside; the

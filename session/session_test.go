@@ -464,3 +464,15 @@ func TestCloseEndsARunningCell(t *testing.T) {
 		}
 	})
 }
+
+// The agent may find only with the next cell that the worker had ended.
+func TestDeathBetweenCellsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestManager(t, &fakeEngine{}, nil)
+		got := mustRun(t, m, conn, "after a death")
+		want := "the interpreter exited with code 3 between the calls; variables were gone before this call, files are kept"
+		if !got.Success || value(got) != "1" || !got.Restarted || got.RestartReason != want {
+			t.Errorf("got %+v, want the cell's value and %q", got, want)
+		}
+	})
+}
