@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -187,11 +188,31 @@ func (r *round) gone(ctx context.Context, c hostCheck) error {
 		return err
 	}
 	procs, boxes := r.watched.Seen()
-	r.notef("%d processes and %d sandboxes were gone after %.1f s", procs, boxes, took.Seconds())
-	if len(left) > 0 {
-		r.faultf("left after %s: %s", took.Round(time.Millisecond), strings.Join(left, "; "))
+	live := slices.DeleteFunc(slices.Clone(left), onlyName)
+	if len(live) > 0 {
+		r.faultf("left after %s: %s", took.Round(time.Millisecond), strings.Join(live, "; "))
+	} else {
+		r.notef("%d processes and %d sandboxes were gone after at most %.1f s", procs, boxes, took.Seconds())
 	}
-	return nil
+	if len(left) == len(live) {
+		return nil
+	}
+	r.notef("left for the next server: %s", strings.Join(slices.DeleteFunc(left, func(s string) bool { return !onlyName(s) }), "; "))
+	if _, err := r.client(ctx, ""); err != nil {
+		return err
+	}
+	if left, took, err = r.watched.Gone(ctx, sweepTime); err == nil && len(left) > 0 {
+		r.faultf("left %s after the start of the next server: %s", took.Round(time.Millisecond), strings.Join(left, "; "))
+	}
+	return err
+}
+
+// sweepTime is how soon after its start a server has removed what another left.
+const sweepTime = 20 * time.Second
+
+// onlyName tells whether what is left is an empty name.
+func onlyName(left string) bool {
+	return strings.HasPrefix(left, "directory ") || strings.HasPrefix(left, "control group ")
 }
 
 // diskFree is the free space of the file system that holds the server's data.

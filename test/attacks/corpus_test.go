@@ -137,14 +137,29 @@ func strict(data []byte, into any) error {
 	return d.Decode(into)
 }
 
-// forEngine applies the engine's own conditions: those replace the general
-// ones of the same kind.
-func (m must) forEngine(engine string) (must, error) {
-	if engine != "gvisor" || m.GVisor == nil {
-		return m, nil
+// forEngine applies the engine's own conditions.
+func (l *line) forEngine(engine string, known []weakening) error {
+	var err error
+	if engine == "gvisor" && l.Must.GVisor != nil {
+		if l.Must, err = l.Must.replaced(l.Must.GVisor); err != nil {
+			return err
+		}
 	}
+	for _, w := range known {
+		if w.ID == l.ID && w.Engine == engine {
+			l.weaker = w.Why
+			if l.Must, err = l.Must.replaced(w.Must); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replaced puts conditions in the place of those of the same kind.
+func (m must) replaced(by json.RawMessage) (must, error) {
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(m.GVisor, &keys); err != nil {
+	if err := json.Unmarshal(by, &keys); err != nil {
 		return m, err
 	}
 	for key := range keys {
@@ -155,13 +170,31 @@ func (m must) forEngine(engine string) (must, error) {
 			m.Reason, m.ReasonAny = "", nil
 		}
 	}
-	return m, strict(m.GVisor, &m)
+	return m, strict(by, &m)
 }
 
 // A line of the corpus is an attack, or why it cannot be understood.
 type line struct {
 	attack
 	unclear error
+	weaker  string // why the engine's own condition stands in for the corpus's
+}
+
+// A weakening is what an engine is known not to promise.
+type weakening struct {
+	ID     string          `json:"id"`
+	Engine string          `json:"engine"`
+	Why    string          `json:"why"`
+	Must   json.RawMessage `json:"must"` // instead, of the same kind
+}
+
+func weakenings() ([]weakening, error) {
+	text, err := os.ReadFile("testdata/weaker.json")
+	if err != nil {
+		return nil, err
+	}
+	var all []weakening
+	return all, strict(text, &all)
 }
 
 // load reads a corpus and fills in what its attacks are to find on this host.
@@ -170,9 +203,13 @@ func load(file, engine string, fill map[string]string) ([]line, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, err := weakenings()
+	if err != nil {
+		return nil, err
+	}
 	var lines []line
 	for number, raw := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-		l, err := parse(raw, engine, fill)
+		l, err := parse(raw, engine, fill, known)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", file, number+1, err)
 		}
@@ -181,7 +218,7 @@ func load(file, engine string, fill map[string]string) ([]line, error) {
 	return lines, nil
 }
 
-func parse(raw, engine string, fill map[string]string) (line, error) {
+func parse(raw, engine string, fill map[string]string, known []weakening) (line, error) {
 	for name, value := range fill {
 		quoted, err := json.Marshal(value)
 		if err != nil {
@@ -203,7 +240,7 @@ func parse(raw, engine string, fill map[string]string) (line, error) {
 		l.unclear = fmt.Errorf("a placeholder is not known: %.60s", raw[max(at, 0):])
 	}
 	if l.unclear == nil {
-		l.Must, l.unclear = l.Must.forEngine(engine)
+		l.unclear = l.forEngine(engine, known)
 	}
 	return l, nil
 }

@@ -23,11 +23,14 @@
 //	cancelled  cancelled
 //	sandbox    sandbox: the server lost or gave up the sandbox
 //
-// Three more words describe what this server does not end a run for:
+// More words describe what this server does not end a run for:
 //
 //	output_limit  ok or error with truncated set: output is cut, the run goes on
+//	oom           also error with MemoryError: the bound reached, the state kept
 //	limit         error whose exception is a refused resource (BlockingIOError,
 //	              MemoryError, "can't start new thread", EAGAIN, ENOSPC, EMFILE)
+//	refused       error whose exception is a refused system call; it is as good
+//	              as crashed where an attack may end its interpreter
 //	protocol      crashed or sandbox: whatever reaches the agent's channel can
 //	              only end the interpreter
 //
@@ -41,6 +44,12 @@
 //
 // The corpus speaks of a directory /mnt for exposed files and of arguments
 // `timeout` and `session_id`; they stand for /data, timeout_seconds and session.
+//
+// testdata/weaker.json has what an engine is known not to promise, and the
+// condition that holds in its place. Attacks that pass only so have a column of
+// their own. After a violent end of the server, processes, containers and
+// mounts must go by themselves; names that remain (empty control groups and
+// run directories) must go when the next server starts.
 //
 // What cannot be tried here, on this engine, is reported as not run, with the
 // reason; it never counts as passed.

@@ -36,10 +36,7 @@ func (o outcome) reasons() []string {
 	}
 	switch fault.Kind {
 	case "exception":
-		if refusedResource(fault) {
-			return append(o.withLimit("error"), "limit")
-		}
-		return o.withLimit("error")
+		return append(o.withLimit("error"), exceptionWords(fault)...)
 	case "argument":
 		return []string{"error"}
 	case "memory":
@@ -59,18 +56,31 @@ func (o outcome) withLimit(word string) []string {
 	return []string{word}
 }
 
-// refusedResource tells whether an exception says that a limit was reached.
-func refusedResource(f *mcptest.Fault) bool {
-	if f.Type == "BlockingIOError" || f.Type == "MemoryError" {
-		return true
+// exceptionWords says more of an exception that the attack itself got.
+func exceptionWords(f *mcptest.Fault) []string {
+	var found []string
+	if f.Type == "MemoryError" {
+		found = append(found, "oom", "limit")
 	}
-	for _, words := range []string{"can't start new thread", "[Errno 11]", "[Errno 12]", "[Errno 24]", "[Errno 28]"} {
-		if strings.Contains(f.Message, words) {
-			return true
-		}
+	if slices.Contains(systemErrors(), f.Type) {
+		found = append(found, "refused")
 	}
-	return false
+	if f.Type == "BlockingIOError" || limitMessage.MatchString(f.Message) {
+		found = append(found, "limit")
+	}
+	return found
 }
+
+// systemErrors are what Python makes of a refused system call.
+func systemErrors() []string {
+	return []string{
+		"OSError", "PermissionError", "ProcessLookupError", "ChildProcessError", "BlockingIOError",
+		"FileNotFoundError", "FileExistsError", "InterruptedError", "ConnectionRefusedError", "BrokenPipeError",
+	}
+}
+
+// limitMessage is what exceptions say when a limit was reached.
+var limitMessage = regexp.MustCompile(`can't start new thread|\[Errno (11|12|24|28|122)\]`)
 
 // verdict is the word of the last line "V WORD ...", and what follows it.
 func (o outcome) verdict() (word, detail string) {
@@ -164,6 +174,9 @@ func (j *judge) ending(m must, o outcome) {
 	}
 	if len(wanted) == 0 && len(verdicts) > 0 {
 		wanted = words{"ok", "error"}
+	}
+	if slices.Contains(wanted, "crashed") {
+		wanted = append(slices.Clone(wanted), "refused") // it may end the interpreter; it need not
 	}
 	if len(wanted) > 0 && !slices.ContainsFunc(got, func(word string) bool { return slices.Contains(wanted, word) }) {
 		j.faultf("it must end %s, but ended %s", strings.Join(wanted, " or "), o.brief())

@@ -27,6 +27,7 @@ type round struct {
 	notes   []string
 	cleanup []func() error
 	used    bool // the other session was used
+	exposed bool // files of the host were exposed
 }
 
 func (r *round) notef(format string, args ...any) {

@@ -108,6 +108,7 @@ func (r *round) step(ctx context.Context, s step) error {
 	if err != nil {
 		return err
 	}
+	r.exposed = r.exposed || s.Tool == "file_expose"
 	end := time.Now().Add(stepsTime)
 	for i := range max(s.Repeat, 1) {
 		if time.Now().After(end) {
