@@ -24,8 +24,9 @@ type baseMaker struct {
 	pick   func(context.Context) (chosen, error)
 	mounts []session.ExposeRequest // of the configuration, checked
 
-	mu    sync.Mutex
-	holds []io.Closer // guarded by mu; environments in use
+	mu      sync.Mutex
+	holds   []io.Closer // guarded by mu; environments in use
+	janitor *janitor    // guarded by mu; nil before the first need
 }
 
 func newBaseMaker(h host) *baseMaker { return &baseMaker{host: h, pick: h.choose} }
@@ -36,6 +37,7 @@ func (b *baseMaker) make(ctx context.Context) (session.Base, error) {
 	if err != nil {
 		return session.Base{}, err
 	}
+	b.guard(ctx, c.engine.Name())
 	base, err := b.prepare(ctx, c)
 	if err != nil {
 		return session.Base{}, errors.Join(err, c.engine.Close())
@@ -48,6 +50,22 @@ func (b *baseMaker) make(ctx context.Context) (session.Base, error) {
 		b.host.log.InfoContext(ctx, "leftovers of earlier processes removed", "sandboxes", n)
 	}
 	return base, nil
+}
+
+// guard starts the janitor, once. Without one nothing is worse than what a
+// kill leaves until the next start.
+func (b *baseMaker) guard(ctx context.Context, engine string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.janitor != nil {
+		return
+	}
+	j, err := startJanitor(ctx, b.host.p, engine)
+	if err != nil {
+		b.host.log.WarnContext(ctx, "what a killed server leaves stays until the next start", "error", err)
+		return
+	}
+	b.janitor = j
 }
 
 func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error) {
@@ -157,7 +175,8 @@ func imageEnvironment(ctx context.Context, d *docker.Engine, ref string) (enviro
 	return environment.Environment{Name: ref, Image: ref, Python: "python3"}, nil
 }
 
-// Close lets go of the environments.
+// Close lets go of the environments and dismisses the janitor. It is for a
+// process that has nothing left to remove.
 func (b *baseMaker) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,5 +185,9 @@ func (b *baseMaker) Close() error {
 		errs = append(errs, hold.Close())
 	}
 	b.holds = nil
+	if b.janitor != nil {
+		errs = append(errs, b.janitor.dismiss())
+		b.janitor = nil
+	}
 	return errors.Join(errs...)
 }

@@ -58,6 +58,9 @@ func main() {
 	// A client that goes away must be an error of a write, not the end of the
 	// process before its sandboxes are gone.
 	signal.Ignore(syscall.SIGPIPE)
+	if isJanitor(os.Args) {
+		os.Exit(janitorMain(context.Background(), process{stdin: os.Stdin, environ: os.Environ()}, os.Args[1]))
+	}
 	os.Exit(run(context.Background(), process{os.Stdin, os.Stdout, os.Stderr, os.Environ()}, os.Args[1:]))
 }
 

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	gvisor.Dispatch()
-	testscript.Main(m, map[string]func(){"biocage": main})
+	testscript.Main(m, map[string]func(){"biocage": main, janitorName: main})
 }
 
 func TestScripts(t *testing.T) {

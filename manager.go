@@ -15,7 +15,7 @@ import (
 
 const (
 	queueWait    = 10 * time.Second // one run may hold up the calls behind it so long
-	startTimeout = 3 * time.Minute // an environment may have to be loaded first
+	startTimeout = 3 * time.Minute  // an environment may have to be loaded first
 	closeTimeout = 3500 * time.Millisecond
 )
 

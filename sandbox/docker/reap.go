@@ -16,8 +16,8 @@ import (
 
 // Reap implements sandbox.Engine: containers whose owner is dead, containers
 // of this engine that it does not know (a creation whose answer was lost), and
-// directories of sockets of dead processes. Young containers are left alone,
-// because they may still be in the making.
+// directories of sockets of dead processes. Young containers whose owner may be
+// alive are left alone, because they may still be in the making.
 func (e *Engine) Reap(ctx context.Context) (int, error) {
 	d, err := e.known(ctx)
 	if err != nil {
@@ -60,11 +60,9 @@ func (e *Engine) listOurs(ctx context.Context) ([]container.Summary, error) {
 }
 
 func (e *Engine) leftOver(c container.Summary, d *daemon, now time.Time) bool {
-	if now.Sub(time.Unix(c.Created, 0)) < e.opts.ReapGrace {
-		return false
-	}
+	young := now.Sub(time.Unix(c.Created, 0)) < e.opts.ReapGrace
 	if c.Labels[labelInstance] == e.instance {
-		return !e.holds(c.Names)
+		return !young && !e.holds(c.Names)
 	}
 	o, err := parseOwner(c.Labels[labelOwner])
 	if err != nil {
@@ -74,7 +72,7 @@ func (e *Engine) leftOver(c container.Summary, d *daemon, now time.Time) bool {
 	case dead:
 		return true
 	case unknown:
-		return c.State != container.StateRunning && c.State != container.StatePaused
+		return !young && c.State != container.StateRunning && c.State != container.StatePaused
 	default:
 		return false
 	}

@@ -104,7 +104,8 @@ func TestLeftOver(t *testing.T) {
 		want  bool
 	}{
 		"dead owner":                     {summary("x", gone.String(), "n", "running", time.Hour), true, true},
-		"dead owner, young":              {summary("x", gone.String(), "n", "created", time.Second), true, false},
+		"dead owner, young":              {summary("x", gone.String(), "n", "created", time.Second), true, true},
+		"another machine's, young":       {summary("x", far.String(), "n", "created", time.Second), false, false},
 		"living owner":                   {summary("x", self().String(), "n", "exited", time.Hour), true, false},
 		"ours":                           {summary("mine", self().String(), "kept", "running", time.Hour), true, false},
 		"ours, answer lost":              {summary("mine", self().String(), "lost", "created", time.Hour), true, true},

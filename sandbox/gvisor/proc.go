@@ -5,6 +5,7 @@ package gvisor
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,9 @@ func procStartTime(pid int) (uint64, error) {
 	fields, err := statFields(pid)
 	if err != nil {
 		return 0, err
+	}
+	if fields[0] == "Z" || fields[0] == "X" {
+		return 0, fs.ErrNotExist // it has ended; its parent has not asked yet
 	}
 	return strconv.ParseUint(fields[19], 10, 64)
 }

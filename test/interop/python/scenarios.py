@@ -143,7 +143,7 @@ async def parallel(peer: Peer) -> Facts:
 async def long(peer: Peer) -> Facts:
     """Outlast the answer; the rest is fetched, and another run is interrupted."""
     await run(peer, "import time\nkept = 0")
-    first = await peer.call("python_run", {"code": "print('begun')\ntime.sleep(18)\nkept = 'whole'\nkept"})
+    first = await peer.call("python_run", {"code": "print('begun')\ntime.sleep(24)\nkept = 'whole'\nkept"})
     busy = await peer.call("python_run", {"code": "1"})
     rest = await peer.call("python_wait", {"run_id": (first.result or {}).get("run_id"), "wait_seconds": 30})
     await peer.call("python_run", {"code": "time.sleep(25)\nkept = 'never'"})
