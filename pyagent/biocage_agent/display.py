@@ -50,8 +50,11 @@ class Shown:
 
     def add(self, mime: str, data: bytes | str) -> bool:
         """Show data; tells whether it was within the bounds."""
-        raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
-        if self._send is None or self.full or len(raw) > _MAX_BYTES:
+        raw = b""
+        fits = self._send is not None and not self.full and len(data) <= _MAX_BYTES
+        if fits:
+            raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+        if self._send is None or not fits or len(raw) > _MAX_BYTES:
             self.dropped += 1
             return False
         self._count += 1

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from biocage_agent import display, figures, hints, source, spawning, tracebacks
+from biocage_agent import display, figures, hints, source, spawning, texts, tracebacks
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -102,7 +102,12 @@ class Runner:
         if os.getpid() != self._pid:
             self._end_child(outcome)
         self._streams.flush()
-        self._reply(send, nonce, most, frame.header["spool_bytes"], outcome)
+        try:
+            self._reply(send, nonce, most, frame.header["spool_bytes"], outcome)
+        except MemoryError as error:
+            outcome = Outcome()
+            self._fail(error, "", outcome)
+            self._reply(send, nonce, most, 0, outcome)
 
     def _end_child(self, outcome: Outcome) -> NoReturn:
         """End a process that the program forked and let run to the end of the cell."""
@@ -136,9 +141,9 @@ class Runner:
             _signal.pthread_sigmask(_signal.SIG_UNBLOCK, _MASK)
             self._execute(source.normalise(source.decode(frame.body)), name, outcome)
         except SystemExit as error:
-            self._on_exit(error, outcome)
+            self._fail(error, name, outcome)
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is told
-            self._on_error(error, name, outcome)
+            self._fail(error, name, outcome)
             self._draw_after(error)
         _block_interrupts()
         return outcome
@@ -156,14 +161,14 @@ class Runner:
             value = None if cell.last is None else eval(cell.last, self.namespace)  # noqa: S307
         if value is not None:
             self.shown.rich(value)
-            outcome.texts["result"] = repr(value)
+            outcome.texts["result"] = texts.plain(repr(value))
             del value
         self._draw_open_figures(name, outcome)
 
     def _draw_open_figures(self, name: str, outcome: Outcome) -> None:
         errors = figures.show_open(self.shown)
         if errors:
-            self._on_error(errors[0], name, outcome)
+            self._fail(errors[0], name, outcome)
 
     def _draw_after(self, error: BaseException) -> None:
         """After an error: the figures that are there may tell why; no second error about them."""
@@ -215,6 +220,17 @@ class Runner:
             self._source_size -= size
             linecache.cache.pop(old, None)
 
+    def _fail(self, error: BaseException, name: str, outcome: Outcome) -> None:
+        """Tell what ended the cell; an object of the user's may raise whatever it is asked."""
+        try:
+            if isinstance(error, SystemExit):
+                self._on_exit(error, outcome)
+            else:
+                self._on_error(error, name, outcome)
+        except BaseException:  # noqa: BLE001
+            outcome.texts = {"message": "the exception cannot be described: asked for its parts, it raises another one"}
+            outcome.error = {"ename": "Exception", "line": 0, "hint": ""}
+
     def _on_exit(self, error: SystemExit, outcome: Outcome) -> None:
         code = error.code
         if code is None or (type(code) in _NUMBERS and code == 0):
@@ -239,13 +255,12 @@ class Runner:
         body: list[bytes] = []
         cut: list[str] = []
         for name, text in outcome.texts.items():
-            data = text.encode("utf-8", "replace")
-            if len(data) > most:
+            data, was_cut = texts.bounded(text, most)
+            if was_cut:
                 cut.append(name)
                 if name == "result":
-                    for offset in range(0, min(len(data), spool), _CHUNK):
-                        send({"type": "spool", "nonce": nonce}, data[offset : min(offset + _CHUNK, spool)])
-                data = cut_middle(data, most)
+                    for piece in texts.pieces(text, spool):
+                        send({"type": "spool", "nonce": nonce}, piece)
             parts.append([name, len(data)])
             body.append(data)
         header: Header = {
@@ -259,12 +274,3 @@ class Runner:
         if outcome.error is not None:
             header["error"] = outcome.error
         send(header, b"".join(body))
-
-
-def cut_middle(data: bytes, most: int) -> bytes:
-    """Head and tail of a text with a mark between them, `most` bytes in all, no character split."""
-    mark = f"\n… {len(data) - most} bytes left out …\n".encode()
-    half = max(0, (most - len(mark)) // 2)
-    head = data[:half].decode("utf-8", "ignore").encode("utf-8")
-    tail = data[len(data) - half :].decode("utf-8", "ignore").encode("utf-8")
-    return head + mark + tail

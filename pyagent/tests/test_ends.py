@@ -383,3 +383,56 @@ def test_many_zombies(fresh: Callable[..., Host]) -> None:
     assert host.value("1") == "1"
     host.reset()
     assert host.value("1") == "1"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class R:\n    def __repr__(self): return 'D' * (150 << 20)\nR()",
+        "raise ValueError('D' * (150 << 20))",
+        "import sys\nsys.exit('D' * (150 << 20))",
+        "display('D' * (150 << 20))",
+        "chr(0x1F600) * (40 << 20)",
+    ],
+)
+def test_huge_texts_are_told_with_the_state_kept(small: Host, code: str) -> None:
+    small.run("kept = 'yes'")
+    result = small.run(code)
+    assert result.status in ("ok", "error"), result
+    assert small.value("kept") == "'yes'"
+
+
+LIARS = """
+class S(str):
+    def encode(self, *args): raise RuntimeError('encode')
+    def __len__(self): return 10**12
+class R:
+    def __repr__(self): return S('abc')
+class Liar(BaseException):
+    def __str__(self): raise Liar()
+    __repr__ = __str__
+    def __getattribute__(self, name): raise Liar()
+class Code(int):
+    def __int__(self): raise Liar()
+    def __format__(self, spec): raise Liar()
+    def __and__(self, other): raise Liar()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("R()", "ok"),
+        ("raise Liar", "error"),
+        ("raise ValueError(S('abc'))", "error"),
+        ("raise SystemExit(Liar())", "error"),
+        ("raise SystemExit(Code(3))", "error"),
+        ("raise SystemExit(S('abc'))", "error"),
+        ("raise ValueError from Liar()", "error"),
+        ("raise ExceptionGroup(S('abc'), [ValueError(Liar())])", "error"),
+    ],
+)
+def test_objects_that_lie_are_told_with_the_state_kept(host: Host, code: str, status: str) -> None:
+    host.run(LIARS)
+    assert host.run(code).status == status
+    assert host.value("Liar.__name__") == "'Liar'"

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from biocage_agent import source
+from biocage_agent import source, texts
 from biocage_agent.capture import Capture, SpoolFile
-from biocage_agent.runner import cut_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,14 +61,23 @@ def test_a_capture_keeps_head_and_tail(chunks: list[bytes], half: int) -> None:
     assert capture.close() is None
 
 
-@given(st.text(min_size=1), st.integers(100, 400))
-def test_cutting_the_middle(text: str, most: int) -> None:
-    data = (text * 400).encode("utf-8", "replace")
-    if len(data) <= most:
+@given(st.text(min_size=1), st.integers(100, 400), st.sampled_from([1, 400, 200_000]))
+@settings(max_examples=50, deadline=None)
+def test_cutting_the_middle(text: str, most: int, times: int) -> None:
+    text = (text * times)[: max(times, 1000)]
+    whole = text.encode("utf-8", "replace")
+    data, cut = texts.bounded(text, most)
+    assert len(data) <= most
+    assert cut == (len(whole) > most)
+    if not cut:
+        assert data == whole
         return
-    cut = cut_middle(data, most)
-    assert len(cut) <= most
-    assert "left out" in cut.decode("utf-8")
+    head, _, rest = data.decode("utf-8").rpartition("\n… ")
+    number, _, tail = rest.partition(" bytes left out …\n")
+    assert int(number) == len(whole) - most
+    assert whole.startswith(head.encode())
+    assert whole.endswith(tail.encode())
+    assert b"".join(texts.pieces(text, most)) == whole[:most]
 
 
 @given(st.text())
