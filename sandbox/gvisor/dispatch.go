@@ -5,6 +5,7 @@ package gvisor
 import (
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -54,10 +55,22 @@ func Dispatch() {
 		fail("cannot execute " + args[0] + ": " + err.Error())
 	case partRunsc:
 		os.Args = bootArgs(args)
+		guardHostFiles(os.Args)
 		registerPrecompiled(os.Args)
 		cli.Run(nil, commands(), nil)
 	}
 	fail("a part of gVisor came back instead of ending")
+}
+
+// guardHostFiles keeps the parts that touch the host's files for a sandbox from
+// making set-user-id programs of them.
+func guardHostFiles(args []string) {
+	if !slices.Contains(args, "boot") && !slices.Contains(args, "gofer") {
+		return
+	}
+	if err := refuseSpecialBits(); err != nil {
+		fail(err.Error()) // never without it
+	}
 }
 
 // classify decides by argv alone: gVisor empties the environment of its parts.

@@ -3,6 +3,7 @@ package sandboxtest
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,7 @@ os.rename("/mnt/deep/er/rw/sub/out", "/mnt/deep/er/rw/out")
 			t.Errorf("%s belongs to %d:%d, want %d:%d", name, stat.Uid, stat.Gid, owner, owner)
 		}
 	}
+	noSetID(t, b, dir)
 	s.exposeRefused(t, attach)
 	s.exposeAgain(t, b, dir, attach)
 	// Nothing of it is mounted on the host, and other sandboxes see nothing.
@@ -76,6 +78,40 @@ os.rename("/mnt/deep/er/rw/sub/out", "/mnt/deep/er/rw/out")
 	closeBox(t, b)
 	if err := attach("ro", "/data/late", sandbox.ReadOnly); !errors.Is(err, sandbox.ErrClosed) {
 		t.Errorf("expose to a closed sandbox: %v, want ErrClosed", err)
+	}
+}
+
+// noSetID: a set-id program in a read-write exposure would run on the host
+// with the rights of the exposure's owner. What counts is the host's file: an
+// engine may answer yes and do nothing.
+func noSetID(t *testing.T, b *box, dir string) {
+	t.Helper()
+	b.out(`
+import os
+at = "/mnt/deep/er/rw/"
+tries = (
+    lambda: os.chmod(at + "mine", 0o6755),
+    lambda: os.fchmod(os.open(at + "mine", os.O_RDWR), 0o4755),
+    lambda: os.open(at + "made", os.O_WRONLY | os.O_CREAT, 0o6755),
+    lambda: os.mknod(at + "node", 0o104755),
+    lambda: os.link(at + "mine", at + "linked") or os.chmod(at + "linked", 0o2755),
+)
+for attempt in tries:
+    try: attempt()
+    except OSError: pass
+`)
+	err := filepath.WalkDir(filepath.Join(dir, "rw"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && !d.IsDir() && info.Mode()&(fs.ModeSetuid|fs.ModeSetgid) != 0 {
+			t.Errorf("%s has mode %s on the host", name, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,0 +1,5 @@
+//go:build linux && arm64
+
+package gvisor
+
+func modeCalls() []modeCall { return commonModeCalls() }
