@@ -19,6 +19,7 @@ _READ = 1 << 18
 _FORK_SECONDS = 20.0
 _LOAD_SECONDS = 300.0
 _GONE_SECONDS = 0.25
+_ENDING_SECONDS = 10.0
 _MOST_FAILURES = 4
 _ZYGOTE_PAUSE = 0.5
 
@@ -215,13 +216,20 @@ class Interpreter:
                     self._listener.on_frame(frame)
         except ChannelClosedError:
             self._loop.unwatch(worker.stream.read_fd)
-            self._loop.at("gone", time.monotonic() + _GONE_SECONDS, self._on_gone)
+            self._await_end(time.monotonic() + _ENDING_SECONDS)
         except FrameError:
             self._listener.kill_worker("protocol")
 
-    def _on_gone(self) -> None:
-        """The worker closed its socket but did not end."""
-        self._listener.kill_worker("protocol")
+    def _await_end(self, until: float) -> None:
+        """The worker closed its socket: see that it ends, however long the kernel needs for that."""
+
+        def on_gone() -> None:
+            if time.monotonic() < until and processes.is_ending(self.pid):
+                self._await_end(until)
+            else:
+                self._listener.kill_worker("protocol")
+
+        self._loop.at("gone", time.monotonic() + _GONE_SECONDS, on_gone)
 
     def _read(self, descriptor: int, name: str) -> None:
         try:
@@ -238,15 +246,7 @@ class Interpreter:
         if self._worker is None:
             return
         for descriptor, name in ((self._worker.stdout, "stdout"), (self._worker.stderr, "stderr")):
-            left = system.unread_bytes(descriptor)
-            while left > 0:
-                try:
-                    data = os.read(descriptor, min(left, _READ))
-                except BlockingIOError:
-                    break
-                if not data:
-                    break
-                left -= len(data)
+            for data in system.unread(descriptor, _READ):
                 self._listener.on_output(name, data)
 
     def kill(self) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _ROUNDS = 60
+_PF_EXITING = 0x4
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _OOM_FILES = (
@@ -47,6 +48,16 @@ def _read(pid: int) -> Process | None:
         started=int(fields[19]) / _TICKS,
         resident=int(fields[21]) * _PAGE,
     )
+
+
+def is_ending(pid: int) -> bool:
+    """Tell whether the kernel is taking a process apart, which lasts when it held much."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return False
+    return bool(int(text[text.rindex(b")") + 2 :].split()[6]) & _PF_EXITING)
 
 
 def everything() -> dict[int, Process]:

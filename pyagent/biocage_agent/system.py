@@ -8,6 +8,10 @@ import signal
 import struct
 import termios
 from fcntl import ioctl
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -60,6 +64,20 @@ def unread_bytes(descriptor: int) -> int:
     """How many bytes wait in a pipe."""
     answer = ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0")
     return int(struct.unpack("i", answer)[0])
+
+
+def unread(descriptor: int, piece: int) -> Iterator[bytes]:
+    """What waits in a pipe now, and not what is written from now on."""
+    left = unread_bytes(descriptor)
+    while left > 0:
+        try:
+            data = os.read(descriptor, min(left, piece))
+        except BlockingIOError:
+            return
+        if not data:
+            return
+        left -= len(data)
+        yield data
 
 
 def cpu_clock(pid: int) -> int:

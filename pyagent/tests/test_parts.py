@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import textwrap
 import time
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from biocage_agent import source, texts
+from biocage_agent import processes, source, texts
 from biocage_agent.capture import Capture, SpoolFile
 
 if TYPE_CHECKING:
@@ -86,6 +87,22 @@ def test_any_text_compiles_or_is_a_syntax_error(text: str) -> None:
         source.parse(source.normalise(text), "<cell 1>")
     except (SyntaxError, ValueError):
         return
+
+
+# Processes
+
+
+def test_a_process_that_has_ended_is_told_from_one_that_lives() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert child.stdin is not None
+    assert not processes.is_ending(child.pid)
+    child.stdin.close()
+    end = time.monotonic() + 30
+    while not processes.is_ending(child.pid):  # nobody has waited for it: it stays in sight
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    child.wait()
+    assert not processes.is_ending(child.pid)
 
 
 # Async cells
