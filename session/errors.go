@@ -22,8 +22,9 @@ var (
 // A BusyError: another cell holds the session, or (RunID is "") its sandbox
 // takes long to start.
 type BusyError struct {
-	RunID string
-	Since time.Duration
+	Session string // the handle
+	RunID   string
+	Since   time.Duration
 }
 
 // Error implements error.

@@ -18,7 +18,8 @@ type refusal struct {
 	kind    string
 	message string
 	hint    string
-	lost    bool // state that existed before is gone
+	session string // the handle, where the session is there and stays
+	lost    bool   // state that existed before is gone
 }
 
 // refuse turns an error into an answer. It is the only place that does.
@@ -69,7 +70,7 @@ func classify(err error) (refusal, bool) {
 	case errors.As(err, &argument):
 		return refusal{kind: kindArgument, message: argument.Message}, true
 	case errors.As(err, &busy):
-		r := refusal{kind: session.KindBusy, message: busy.Error()}
+		r := refusal{kind: session.KindBusy, message: busy.Error(), session: busy.Session}
 		if busy.RunID != "" {
 			r.hint = fmt.Sprintf("Call python_wait with run_id %q for its result, or with interrupt true to stop it and keep the state.", busy.RunID)
 		}
@@ -117,7 +118,7 @@ func (r refusal) answer() answer {
 		code = 130
 	}
 	object := session.RunResult{
-		Status: session.StatusDone, ExitCode: code, Files: []session.FileRef{}, Restarted: r.lost,
+		Status: session.StatusDone, ExitCode: code, Files: []session.FileRef{}, Restarted: r.lost, Session: r.session,
 		Error: &session.RunError{Kind: r.kind, Message: r.message, Hint: r.hint},
 	}
 	if r.lost {

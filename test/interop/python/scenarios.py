@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 async def run(peer: Peer, code: str, **more: object) -> Answer:
     """Run code to its end, as a model does: what outlasts the answer is waited for."""
-    answer = await peer.call("python_run", {"code": code, **more})
+    return await rest_of(peer, await peer.call("python_run", {"code": code, **more}))
+
+
+async def rest_of(peer: Peer, answer: Answer) -> Answer:
+    """Wait until the run has ended."""
     while answer.result is not None and answer.result.get("status") == "running":
         answer = await peer.call("python_wait", {"run_id": answer.result["run_id"]})
     return answer
@@ -145,7 +149,7 @@ async def long(peer: Peer) -> Facts:
     await run(peer, "import time\nkept = 0")
     first = await peer.call("python_run", {"code": "print('begun')\ntime.sleep(24)\nkept = 'whole'\nkept"})
     busy = await peer.call("python_run", {"code": "1"})
-    rest = await peer.call("python_wait", {"run_id": (first.result or {}).get("run_id"), "wait_seconds": 30})
+    rest = await rest_of(peer, first)
     await peer.call("python_run", {"code": "time.sleep(25)\nkept = 'never'"})
     stopped = await peer.call("python_wait", {"interrupt": True})
     return {"first": first, "busy": busy, "rest": rest, "stopped": stopped, "after": await run(peer, "kept")}
