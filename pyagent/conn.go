@@ -102,7 +102,8 @@ func (c *Conn) Start(ctx context.Context, req StartRequest) (StartReply, error) 
 	return reply, err
 }
 
-// Ping asks how the supervisor is doing; it answers while code runs.
+// Ping asks how the supervisor is doing; it answers while code runs. It asks
+// for nothing that takes time to find out: the engine measures memory.
 func (c *Conn) Ping(ctx context.Context) (PingReply, error) {
 	var reply PingReply
 	_, err := c.roundTrip(ctx, "ping_request", struct{}{}, nil, &reply)

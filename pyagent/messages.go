@@ -30,12 +30,10 @@ type StartReply struct {
 	WorkerPID int      `json:"worker_pid"`
 }
 
-// PingReply is how the supervisor is doing; -1 stands for unknown.
+// PingReply is how the supervisor is doing.
 type PingReply struct {
-	Busy        int64 `json:"busy"`
-	WorkerPID   int   `json:"worker_pid"`
-	MemoryBytes int64 `json:"memory_bytes"`
-	OOMKills    int64 `json:"oom_kills"`
+	Busy      int64 `json:"busy"`       // id of the running execution, or 0
+	WorkerPID int   `json:"worker_pid"` // 0 while there is no worker
 }
 
 // ExecuteRequest is one cell.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # plain functions: user code cannot reach into them
+import builtins
 import contextlib
 import inspect
 import linecache
@@ -78,6 +79,7 @@ class Runner:
         self._source_size = 0
         self._hinter = hints.Hinter(self.namespace, setup)
         self._counter = 0
+        self._future = 0  # `from __future__` of earlier cells
         self._pid = os.getpid()
         spawning.install(self._texts)
 
@@ -124,6 +126,7 @@ class Runner:
         self._streams.mend()
         self._ceiling.before_cell()
         self.namespace.pop("__warningregistry__", None)
+        self.namespace["__builtins__"] = builtins
         for place, finder in sys.path_importer_cache.items():
             if finder is not None and not place.startswith((sys.prefix, sys.base_prefix)):
                 finder.invalidate_caches()  # type: ignore[attr-defined]
@@ -150,7 +153,8 @@ class Runner:
 
     def _execute(self, text: str, name: str, outcome: Outcome) -> None:
         self._register(name, text)
-        cell = source.parse(text, name)
+        cell = source.parse(text, name, self._future)
+        self._future = cell.future
         if cell.text is not text:
             self._register(name, cell.text)
         if _awaits(cell.body) or _awaits(cell.last):

@@ -6,6 +6,7 @@ Python itself understands is never touched.
 """
 
 from __future__ import annotations
+import __future__ as _features
 
 import ast
 import re
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FUTURE = _features.annotations.compiler_flag  # the only feature that is not the rule yet
 _FENCE = re.compile(r"\A\s*(?:```|~~~)[^\n`]*\n(.*?)\n?[ \t]*(?:```|~~~)\s*\Z", re.DOTALL)
 
 
@@ -27,6 +29,7 @@ class Cell(NamedTuple):
     text: str
     body: CodeType | None
     last: CodeType | None
+    future: int  # compiler flags of `from __future__` imports, which hold for later cells too
 
 
 def decode(data: bytes) -> str:
@@ -47,10 +50,10 @@ def normalise(text: str) -> str:
     return text
 
 
-def parse(text: str, name: str) -> Cell:
+def parse(text: str, name: str, future: int = 0) -> Cell:
     """Compile a cell; a SyntaxError is about the text as it was given."""
     try:
-        return _compile(text, name)
+        return _compile(text, name, future)
     except SyntaxError as error:
         first = error
     dedented = _dedented(text)
@@ -62,7 +65,7 @@ def parse(text: str, name: str) -> Cell:
         if attempt is None or attempt == text:
             continue
         try:
-            return _compile(attempt, name)._replace(text=shown)
+            return _compile(attempt, name, future)._replace(text=shown)
         except SyntaxError:
             continue
     raise first
@@ -72,20 +75,25 @@ def _dedented(text: str) -> str:
     return textwrap.dedent(text) if text[:1].isspace() else text
 
 
-def _compile(text: str, name: str) -> Cell:
+def _compile(text: str, name: str, future: int) -> Cell:
+    flags = _FLAGS | future
     try:
-        tree = compile(text, name, "exec", _FLAGS | ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = compile(text, name, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
     except (RecursionError, MemoryError):
         # Too deep for a syntax tree in Python objects; the compiler alone may manage.
-        return Cell(text, compile(text, name, "exec", _FLAGS, dont_inherit=True), None)
+        return _cell(text, compile(text, name, "exec", flags, dont_inherit=True), None, future)
     last: CodeType | None = None
     if tree.body and isinstance(tree.body[-1], ast.Expr) and not _is_silenced(text, tree.body[-1]):
         expression = tree.body.pop()
         assert isinstance(expression, ast.Expr)  # noqa: S101 - for the type checker
         wrapped = ast.Expression(expression.value)
-        last = compile(wrapped, name, "eval", _FLAGS, dont_inherit=True)
-    body = compile(tree, name, "exec", _FLAGS, dont_inherit=True) if tree.body else None
-    return Cell(text, body, last)
+        last = compile(wrapped, name, "eval", flags, dont_inherit=True)
+    body = compile(tree, name, "exec", flags, dont_inherit=True) if tree.body else None
+    return _cell(text, body, last, future)
+
+
+def _cell(text: str, body: CodeType | None, last: CodeType | None, future: int) -> Cell:
+    return Cell(text, body, last, future | (body.co_flags & _FUTURE if body is not None else 0))
 
 
 def _is_silenced(text: str, node: ast.Expr) -> bool:

@@ -19,7 +19,7 @@ from biocage_agent.files import FileService
 from biocage_agent.frames import MAX_BODY_IN, Frame, FrameError, Header
 from biocage_agent.kernel import Kernel
 from biocage_agent.loop import Loop
-from biocage_agent.requests import RequestError, number, text
+from biocage_agent.requests import RequestError, flag, number, text
 from biocage_agent.settings import parse_settings
 
 _HIGH_WATER = 8 << 20
@@ -147,7 +147,7 @@ class Supervisor:
         if kind == "start_request":
             self._start(request, frame.header)
         elif kind == "ping_request":
-            self._reply(kind, request, self._ping())
+            self._reply(kind, request, self._ping(memory=flag(frame.header, "memory")))
         elif kind == "shutdown_request":
             processes.kill_everything(self._reaper)
             self._reply(kind, request, {})
@@ -179,14 +179,14 @@ class Supervisor:
         self._renew_lease()
         self._kernel.start(request)
 
-    def _ping(self) -> Header:
+    def _ping(self, *, memory: bool) -> Header:
+        """How we are doing; what costs a walk through /proc only when it is asked for."""
         kernel = self._kernel
-        return {
-            "busy": kernel.busy if kernel else 0,
-            "worker_pid": kernel.worker_pid if kernel else 0,
-            "memory_bytes": processes.resident_bytes(),
-            "oom_kills": processes.oom_kills(),
-        }
+        fields: Header = {"busy": kernel.busy if kernel else 0, "worker_pid": kernel.worker_pid if kernel else 0}
+        if memory:
+            fields["memory_bytes"] = processes.resident_bytes()
+            fields["oom_kills"] = processes.oom_kills()
+        return fields
 
 
 def main(arguments: list[str]) -> int:

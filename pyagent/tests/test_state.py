@@ -43,6 +43,21 @@ def test_main_guard_and_file(host: Host) -> None:
     assert host.value("import os\nos.path.dirname(os.path.abspath(__file__))") == repr(str(host.workspace))
 
 
+def test_future_imports_hold_for_later_cells(host: Host) -> None:
+    assert host.run("def f(a: Nope): pass").error == "NameError"
+    host.run("from __future__ import annotations\nx: Undefined = 3")
+    assert host.value("def f(a: Nope) -> Nada: pass\nf.__annotations__") == "{'a': 'Nope', 'return': 'Nada'}"
+    assert host.value("(lambda: 5)()") == "5"
+
+
+def test_built_ins_come_back(host: Host) -> None:
+    host.run("__builtins__ = {}")
+    assert host.run("print(len('abc'))").stdout == "3\n"
+    host.run("globals().clear()")
+    assert host.run("display(print)").status == "ok"
+    assert host.value("import builtins\n__builtins__ is builtins") == "True"
+
+
 def test_pickling_of_what_cells_define(host: Host) -> None:
     host.run("class P:\n    def __init__(self, n): self.n = n\ndef triple(n):\n    return 3 * n")
     code = """

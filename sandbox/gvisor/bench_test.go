@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,14 +96,66 @@ func BenchmarkStart(b *testing.B) {
 	b.ReportMetric(float64(closing.Microseconds())/1000/float64(b.N), "ms-close")
 }
 
-// BenchmarkPing is one round trip to the agent.
-func BenchmarkPing(b *testing.B) {
-	box := create(b, testEngine(b, nil), agentSpec(b))
+// echoProgram is the least that a Python program can do with the stream.
+const echoProgram = "import os\nwhile data := os.read(10, 65536): os.write(10, data)"
+
+func echo(b *testing.B, box sandbox.Sandbox, id int) {
+	b.Helper()
+	if err := sandboxtest.WriteFrame(box.Stream(), map[string]any{"type": "ping_reply", "id": id}, nil); err != nil {
+		b.Fatal(err)
+	}
+	frame(b, box, "ping_reply")
+}
+
+// BenchmarkRoundTrip takes what the agent does in turns with a bare echo over
+// the same kind of stream, so that one run's figures can be compared whatever
+// else the machine does. Medians and minima are reported.
+func BenchmarkRoundTrip(b *testing.B) {
+	e, spec := testEngine(b, nil), agentSpec(b)
+	box := create(b, e, spec)
 	startAgent(b, box)
+	spec.Command = []string{"/usr/bin/python3", "-I", "-c", echoProgram}
+	bare := create(b, e, spec)
 	id := 1
+	execute := func(code string) func() {
+		return func() {
+			header := map[string]any{"type": "execute_request", "id": id, "max_output": 32768, "execution_count": 1}
+			if err := sandboxtest.WriteFrame(box.Stream(), header, []byte(code)); err != nil {
+				b.Fatal(err)
+			}
+			for {
+				f, err := sandboxtest.ReadFrame(box.Stream())
+				if err != nil || f.Header["type"] == "execute_reply" && f.Header["status"] != "ok" {
+					b.Fatal(f.Header, err)
+				}
+				if f.Header["type"] == "execute_reply" {
+					return
+				}
+			}
+		}
+	}
+	trips := []struct {
+		name string
+		do   func()
+	}{
+		{"echo", func() { echo(b, bare, id) }},
+		{"ping", func() { request(b, box, "ping", id, nil) }},
+		{"assign", execute("x = 1")},
+		{"print", execute("print('hello')")},
+	}
+	took := make([][]time.Duration, len(trips))
 	for b.Loop() {
-		id++
-		request(b, box, "ping", id, nil)
+		for i, trip := range trips {
+			id++
+			begin := time.Now()
+			trip.do()
+			took[i] = append(took[i], time.Since(begin))
+		}
+	}
+	for i, trip := range trips {
+		slices.Sort(took[i])
+		b.ReportMetric(float64(took[i][len(took[i])/2].Nanoseconds())/1000, "us-"+trip.name)
+		b.ReportMetric(float64(took[i][0].Nanoseconds())/1000, "us-min-"+trip.name)
 	}
 }
 
