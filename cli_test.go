@@ -52,6 +52,11 @@ func TestOnceFlags(t *testing.T) {
 		{[]string{"--network", "none", "x.py"}, []string{"x.py"}, map[string]string{"sandbox.network": "none"}},
 		{[]string{"--network", "full", "-"}, []string{"-"}, map[string]string{"sandbox.network": "full"}},
 		{
+			[]string{"--pids", "64", "--disk=64m", "x.py", "--max-output", "8KiB"},
+			[]string{"x.py"},
+			map[string]string{"sandbox.pids": "64", "sandbox.disk": "64m", "run.max_output": "8KiB"},
+		},
+		{
 			[]string{"--network=full", "--memory", "1g", "--cpus", "1.5", "a", "--timeout", "9s", "b"},
 			[]string{"a", "b"},
 			map[string]string{"sandbox.network": "full", "sandbox.memory": "1g", "sandbox.cpus": "1.5", "run.timeout": "9s"},

@@ -30,6 +30,9 @@ limit, 130 an interrupt.
   --timeout 30s             time limit
   --memory 2g               memory limit
   --cpus 2                  CPU limit
+  --pids 256                limit on processes and threads
+  --disk 1g                 limit on the workspace and on /tmp, each
+  --max-output 32KiB        how much of each text a result object holds
   --network                 allow the network (none is the default)
   --expose HOST[:SANDBOX][:rw]
                             show a host path, below /data by default; repeatable
@@ -51,6 +54,9 @@ func newOnceFlags() *onceFlags {
 	f.key("timeout", "run.timeout")
 	f.key("memory", "sandbox.memory")
 	f.key("cpus", "sandbox.cpus")
+	f.key("pids", "sandbox.pids")
+	f.key("disk", "sandbox.disk")
+	f.key("max-output", "run.max_output")
 	f.BoolFunc("network", "", func(value string) error {
 		switch value {
 		case "true":

@@ -49,7 +49,7 @@ func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (Expos
 	if err != nil {
 		return Exposure{}, err
 	}
-	base, err := m.theBase(ctx)
+	base, err := s.base(ctx)
 	if err != nil {
 		return Exposure{}, err
 	}

@@ -23,6 +23,7 @@ type fakeEngine struct {
 	made    []*fakeSandbox
 	fail    error
 	live    bool
+	slow    time.Duration // what making a sandbox takes
 	closed  bool
 	created atomic.Int64
 }
@@ -36,7 +37,17 @@ func (*fakeEngine) Check(context.Context) error       { return nil }
 func (*fakeEngine) Reap(context.Context) (int, error) { return 0, nil }
 func (e *fakeEngine) Close() error                    { e.closed = true; return nil }
 
+func (e *fakeEngine) setSlow(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.slow = d
+}
+
 func (e *fakeEngine) Create(_ context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	e.mu.Lock()
+	slow := e.slow
+	e.mu.Unlock()
+	time.Sleep(slow)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fail != nil {
@@ -59,6 +70,19 @@ func (e *fakeEngine) last() *fakeSandbox {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.made[len(e.made)-1]
+}
+
+func (e *fakeEngine) byID(t *testing.T, id string) *fakeSandbox {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, sb := range e.made {
+		if sb.id == id {
+			return sb
+		}
+	}
+	t.Fatalf("no sandbox %q was made", id)
+	return nil
 }
 
 // alive counts the sandboxes that have not ended.

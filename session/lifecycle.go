@@ -18,18 +18,29 @@ const (
 )
 
 // Reset gives the session a fresh interpreter, and an empty workspace unless
-// keepFiles. A running cell ends first; exposures stay.
-func (m *Manager) Reset(ctx context.Context, ref Ref, keepFiles bool) (ResetResult, error) {
+// the files are to be kept. A running cell ends first; exposures stay, and so
+// do the session's own limits unless the request brings others.
+func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetResult, error) {
+	if req.KeepFiles && req.Limits != nil {
+		return ResetResult{}, &ArgumentError{Argument: "limits", Message: "limits and keep_files cannot be combined: new limits need a new sandbox, and the files go with the old one. Fetch what is needed with file_read, then leave keep_files out."}
+	}
 	s, err := m.find(ref, true)
 	if err != nil {
 		return ResetResult{}, err
 	}
 	defer s.use()()
+	if req.Limits != nil {
+		k, err := s.renew(ctx, *req.Limits)
+		if err != nil {
+			return ResetResult{}, err
+		}
+		return ResetResult{Session: s.handle, SandboxID: k.sandbox.ID()}, nil
+	}
 	k, err := s.kernel(ctx)
 	if err != nil {
 		return ResetResult{}, err
 	}
-	if err := s.resetIn(ctx, k, keepFiles); err != nil {
+	if err := s.resetIn(ctx, k, req.KeepFiles); err != nil {
 		// The sandbox itself does not answer: a new one is a reset too,
 		// only the files are lost with it.
 		m.log.WarnContext(ctx, "reset by a new sandbox", slog.String("session", s.label), slog.Any("error", err))
@@ -63,18 +74,20 @@ func (m *Manager) Info(ctx context.Context, ref Ref) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	base, err := m.theBase(ctx)
+	base, err := s.base(ctx)
 	if err != nil {
 		return Info{}, m.startError(err)
 	}
-	l := base.Spec.Limits
+	l, own := base.Spec.Limits, s.ownLimits()
 	info := Info{
 		Session: s.handle, Engine: base.Engine.Name(), Environment: base.Environment,
 		ExposedPaths: []Exposure{}, Variables: []Variable{}, IdleSeconds: s.idle().Seconds(),
 		Limits: map[string]any{
 			"memory_bytes": l.MemoryBytes, "cpus": l.CPUs, "pids": l.PIDs, "disk_bytes": l.DiskBytes,
-			"timeout_seconds": m.opts.Timeout.Seconds(), "max_timeout_seconds": m.opts.MaxTimeout.Seconds(),
-			"network": networkName(base.Spec.Network),
+			"timeout_seconds":     orElse(own.Timeout, m.opts.Timeout).Seconds(),
+			"max_timeout_seconds": orElse(own.Timeout, m.opts.MaxTimeout).Seconds(),
+			"max_output_bytes":    orElse(own.MaxOutput, m.opts.MaxOutput),
+			"network":             networkName(base.Spec.Network),
 		},
 	}
 	for _, mount := range base.Spec.Mounts {

@@ -59,11 +59,14 @@ func (r *run) request(c stopCause) {
 // error is one of this package's: ArgumentError, BusyError, SandboxError,
 // ErrUnknown, ErrTooMany, ErrClosed, or the context's cause.
 func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, error) {
-	limit, err := m.limit(req.Timeout)
+	if _, err := m.limit(req.Timeout, 0); err != nil {
+		return RunResult{}, err // before a session is made for it
+	}
+	s, err := m.find(ref, true)
 	if err != nil {
 		return RunResult{}, err
 	}
-	s, err := m.find(ref, true)
+	limit, err := m.limit(req.Timeout, s.ownLimits().Timeout)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -84,14 +87,19 @@ func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, 
 	return result, nil
 }
 
-func (m *Manager) limit(asked time.Duration) (time.Duration, error) {
+// limit gives a run's time limit; own is the session's, 0 when it has none.
+func (m *Manager) limit(asked, own time.Duration) (time.Duration, error) {
+	usual, most, source := m.opts.Timeout, m.opts.MaxTimeout, "run.max_timeout"
+	if own != 0 {
+		usual, most, source = own, own, "the limit that session_reset set for this session"
+	}
 	switch {
 	case asked == 0:
-		return m.opts.Timeout, nil
-	case asked < 0 || asked > m.opts.MaxTimeout:
+		return usual, nil
+	case asked < 0 || asked > most:
 		return 0, &ArgumentError{Argument: "timeout_seconds", Message: fmt.Sprintf(
-			"timeout_seconds must be above 0 and at most %g (run.max_timeout); leave it out for the default of %g.",
-			m.opts.MaxTimeout.Seconds(), m.opts.Timeout.Seconds())}
+			"timeout_seconds must be above 0 and at most %g (%s); leave it out for the default of %g.",
+			most.Seconds(), source, usual.Seconds())}
 	}
 	return asked, nil
 }
@@ -144,7 +152,7 @@ func (s *session) heldUp(begun time.Time) (busy *BusyError, next time.Duration) 
 	const often = 250 * time.Millisecond
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	busy = &BusyError{}
+	busy = &BusyError{Session: s.handle}
 	if s.run.running() {
 		busy.RunID, busy.Since = s.run.id, time.Since(s.run.started)
 	}
@@ -165,18 +173,19 @@ func (s *session) begin(ctx context.Context, code string, limit time.Duration) (
 	if err != nil {
 		return nil, err
 	}
+	maxOutput := s.maxOutput()
 	s.mu.Lock()
 	s.runs++
 	s.cells++
 	r := &run{
 		id: "run-" + strconv.Itoa(s.runs), limit: limit, started: time.Now(),
-		out:  newCollector(s.m.opts.MaxOutput),
+		out:  newCollector(maxOutput),
 		stop: make(chan stopCause, 1), done: make(chan struct{}),
 	}
 	s.run = r
 	cell := s.cells
 	s.mu.Unlock()
-	exec, err := k.conn.Execute(pyagent.ExecuteRequest{Code: code, MaxOutput: s.m.opts.MaxOutput, Count: cell}, r.out)
+	exec, err := k.conn.Execute(pyagent.ExecuteRequest{Code: code, MaxOutput: maxOutput, Count: cell}, r.out)
 	if err != nil {
 		k.markGone(err)
 		err = s.lost(k, true)
@@ -252,6 +261,10 @@ func (s *session) stopRun(k *kernel, exec *pyagent.Execution, cause *stopCause) 
 // stopAfterFailure honours run.stop_session_on_failure.
 func (s *session) stopAfterFailure(k *kernel) {
 	s.mu.Lock()
+	if s.boot == nil || s.boot.kernel != k {
+		s.mu.Unlock()
+		return // it has been given up or replaced already
+	}
 	s.boot = nil
 	s.pendingLoss = "the run before failed and run.stop_session_on_failure is set; variables and files of the workspace are gone"
 	s.mu.Unlock()

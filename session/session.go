@@ -26,6 +26,7 @@ type session struct {
 	runs        int        // guarded by mu
 	cells       int64      // of the present interpreter; guarded by mu
 	exposures   []exposure // guarded by mu
+	limits      Limits     // the session's own; guarded by mu
 	pendingLoss string     // a loss of state not yet told; guarded by mu
 	lastUse     time.Time  // guarded by mu
 	calls       int        // in flight; guarded by mu
@@ -82,6 +83,9 @@ func (s *session) kernel(ctx context.Context) (*kernel, error) {
 		case <-b.done:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		}
+		if errors.Is(b.err, errReplaced) {
+			continue // there is another one
 		}
 		if b.err != nil {
 			s.forgetBoot(b)
@@ -145,26 +149,42 @@ func (s *session) discard(k *kernel) {
 func (s *session) start(b *boot) {
 	ctx, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
 	defer cancel()
-	b.kernel, b.err = s.startIn(ctx)
-	if b.err == nil {
-		s.mu.Lock()
+	defer close(b.done)
+	k, err := s.startIn(ctx)
+	s.mu.Lock()
+	b.kernel, b.err = k, err
+	switch {
+	case err != nil:
+	case s.ended:
+		b.err = ErrUnknown
+	case s.boot != b:
+		b.err = errReplaced
+	default:
 		s.cells = 0
-		late := s.ended || s.boot != b
-		s.mu.Unlock()
-		if late { // the session was ended or reset meanwhile
-			b.err = errors.Join(ErrUnknown, b.kernel.close(context.WithoutCancel(ctx)))
-		}
 	}
-	close(b.done)
+	s.mu.Unlock()
+	if err == nil && b.err != nil {
+		b.err = errors.Join(b.err, k.close(context.WithoutCancel(ctx)))
+	}
 }
 
 func (s *session) startIn(ctx context.Context) (*kernel, error) {
-	base, err := s.m.theBase(ctx)
+	base, err := s.base(ctx)
 	if err != nil {
 		return nil, err
 	}
-	k := s.m.pool.take(ctx)
+	return s.fresh(ctx, base, s.ownLimits().needsOwnSandbox())
+}
+
+// fresh gives a kernel that nobody has used, with the session's exposures: a
+// ready one, unless its limits are the session's own.
+func (s *session) fresh(ctx context.Context, base Base, own bool) (*kernel, error) {
+	var k *kernel
+	if !own {
+		k = s.m.pool.take(ctx)
+	}
 	if k == nil {
+		var err error
 		if k, err = s.m.startKernel(ctx, base, s.label); err != nil {
 			return nil, err
 		}

@@ -269,7 +269,7 @@ func TestReset(t *testing.T) {
 			ended <- res
 		}()
 		synctest.Wait()
-		if _, err := m.Reset(t.Context(), conn, true); err != nil {
+		if _, err := m.Reset(t.Context(), conn, ResetRequest{KeepFiles: true}); err != nil {
 			t.Fatal(err)
 		}
 		if res := <-ended; res.Error == nil || res.Error.Kind != KindCancelled || !res.Restarted {
@@ -281,7 +281,7 @@ func TestReset(t *testing.T) {
 		if _, err := m.ReadFile(t.Context(), conn, ReadRequest{Path: "a"}); err != nil {
 			t.Errorf("a file that was to be kept: %v", err)
 		}
-		if _, err := m.Reset(t.Context(), conn, false); err != nil {
+		if _, err := m.Reset(t.Context(), conn, ResetRequest{}); err != nil {
 			t.Fatal(err)
 		}
 		var refused *ArgumentError

@@ -175,6 +175,12 @@ type Exposure struct {
 	Live        bool   `json:"live"`
 }
 
+// ResetRequest asks for a fresh interpreter.
+type ResetRequest struct {
+	KeepFiles bool
+	Limits    *Limits // for the session from now on; nil leaves those it has
+}
+
 // ResetResult is the answer to Reset.
 type ResetResult struct {
 	Session   string `json:"session"`

@@ -19,7 +19,7 @@ type fakeSessions struct {
 	reads   []session.ReadRequest
 	list    session.ListRequest
 	expose  session.ExposeRequest
-	keep    bool
+	reset   session.ResetRequest
 	file    []byte
 	mime    string
 	entries []session.Entry
@@ -67,8 +67,8 @@ func (f *fakeSessions) Expose(_ context.Context, ref session.Ref, req session.Ex
 	return session.Exposure{HostPath: req.HostPath, SandboxPath: "/data/x", Mode: req.Mode.String(), Live: true}, f.err
 }
 
-func (f *fakeSessions) Reset(_ context.Context, ref session.Ref, keepFiles bool) (session.ResetResult, error) {
-	f.ref, f.keep = ref, keepFiles
+func (f *fakeSessions) Reset(_ context.Context, ref session.Ref, req session.ResetRequest) (session.ResetResult, error) {
+	f.ref, f.reset = ref, req
 	return session.ResetResult{Session: "sbx_a", SandboxID: "b"}, f.err
 }
 

@@ -2,14 +2,17 @@ package tools
 
 import (
 	"context"
+	"encoding/json"
 
+	"github.com/invopop/jsonschema"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/biocypher/biocage-mcp/session"
 )
 
 type sessionResetInput struct {
-	KeepFiles bool `json:"keep_files,omitempty" jsonschema_description:"Keep the workspace's files."`
+	KeepFiles bool            `json:"keep_files,omitempty"`
+	Limits    json.RawMessage `json:"limits,omitempty"`
 	target
 }
 
@@ -19,15 +22,23 @@ func (t *toolset) sessionReset() server.ServerTool {
 		title:       "Reset the session",
 		description: "Start anew: variables, running code and (unless kept) files are gone.",
 		hints:       hints{destructive: true, idempotent: true},
+		adjust:      func(schema *jsonschema.Schema) { schema.Properties.Set("limits", limitsSchema()) },
 		output:      session.ResetResult{},
 		handle: func(ctx context.Context, c call, in sessionResetInput) (answer, error) {
-			res, err := t.sessions.Reset(ctx, c.ref, in.KeepFiles)
+			limits, err := parseLimits(in.Limits)
+			if err != nil {
+				return answer{}, err
+			}
+			res, err := t.sessions.Reset(ctx, c.ref, session.ResetRequest{KeepFiles: in.KeepFiles, Limits: limits})
 			if err != nil {
 				return answer{}, err
 			}
 			text := "The session is fresh: variables and files are gone."
-			if in.KeepFiles {
+			switch {
+			case in.KeepFiles:
 				text = "The interpreter is fresh: variables are gone, files of the workspace are kept."
+			case limits != nil:
+				text = "The session is fresh, in a new sandbox under the limits asked for: variables and files are gone."
 			}
 			return answer{text: text, object: res}, nil
 		},

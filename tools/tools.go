@@ -18,7 +18,7 @@ type Sessions interface { //nolint:interfacebloat // one method a tool
 	ReadFile(ctx context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error)
 	ListFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error)
 	Expose(ctx context.Context, ref session.Ref, req session.ExposeRequest) (session.Exposure, error)
-	Reset(ctx context.Context, ref session.Ref, keepFiles bool) (session.ResetResult, error)
+	Reset(ctx context.Context, ref session.Ref, req session.ResetRequest) (session.ResetResult, error)
 	Info(ctx context.Context, ref session.Ref) (session.Info, error)
 }
 

@@ -334,7 +334,7 @@ func TestExposeResetInfo(t *testing.T) {
 	if f.expose.Mode != sandbox.ReadWrite || o.text() != "/srv/x is at /data/x, for reading and writing; changes on the host show at once." {
 		t.Errorf("expose: %+v: %s", f.expose, o.text())
 	}
-	if o := h.call("session_reset", `{"keep_files":true}`); !f.keep || !strings.Contains(o.text(), "kept") {
+	if o := h.call("session_reset", `{"keep_files":true}`); !f.reset.KeepFiles || !strings.Contains(o.text(), "kept") {
 		t.Errorf("reset: %s", o.text())
 	}
 	o = h.call("session_info", `{}`)

@@ -23,7 +23,7 @@ func rules() map[string]rule {
 			modules: []string{"github.com/lmittmann/tint", "golang.org/x/term"},
 		},
 		"tools": {
-			internal: []string{"internal/spell", "sandbox", "session"},
+			internal: []string{"internal/config", "internal/spell", "sandbox", "session"},
 			modules:  []string{"github.com/invopop/jsonschema", "github.com/mark3labs/mcp-go", "golang.org/x/image"},
 		},
 		"session":        {internal: []string{"pyagent", "sandbox"}},
