@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import mmap
 import os
@@ -14,6 +15,7 @@ _LEAST = 64 * _MIB
 _ROOM = 24 * _MIB
 _PROBE = 64 * _MIB
 _BALLAST = 4 * _MIB
+_LOWEST = 19
 
 
 def drop_user(uid: int) -> None:
@@ -30,6 +32,15 @@ def prefer_oom_kill() -> None:
             file.write("1000")
     except OSError:
         return
+
+
+def give_way() -> None:
+    """Let the supervisor go first, however many processes the program starts.
+
+    It is the sandbox's own affair: how much the sandbox gets, others decide.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _LOWEST)
 
 
 def reseed() -> None:

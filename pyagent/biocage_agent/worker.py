@@ -103,6 +103,7 @@ def run(control: socket.socket, stdout: int, stderr: int, setup: WorkerSetup) ->
         limits.drop_user(setup.drop_uid)
     system.set_dumpable(value=True)
     limits.prefer_oom_kill()
+    limits.give_way()
     limits.reseed()
     ceiling = limits.Ceiling(setup.memory_bytes)
     with contextlib.suppress(OSError):

@@ -368,6 +368,11 @@ def test_a_fork_bomb_is_ended_by_reset(fresh: Callable[..., Host]) -> None:
     assert len(left) == 2
 
 
+def test_the_supervisor_goes_before_what_the_program_starts(host: Host) -> None:
+    code = "import subprocess\nint(subprocess.run(['nice'], capture_output=True).stdout)"
+    assert int(host.value(code)) > os.getpriority(os.PRIO_PROCESS, host.process.pid)
+
+
 def _parent(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
