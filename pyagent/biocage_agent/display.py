@@ -15,6 +15,8 @@ Show = Callable[[str, bytes], None]
 _MAX_OBJECTS = 20
 _MAX_BYTES = 8 << 20
 _MAX_SIDE = 4096
+_MAX_IMAGE = 2_000_000  # as for figures: a noisy picture is scaled down rather than left out
+_TRIES = 4
 _IMAGES = (("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"))
 _TEXTS = (
     ("text/markdown", "_repr_markdown_"),
@@ -119,14 +121,21 @@ def _pillow_png(item: Any) -> bytes | None:
     if max(image.size) > _MAX_SIDE:
         image = image.copy()
         image.thumbnail((_MAX_SIDE, _MAX_SIDE))
-    buffer = io.BytesIO()
+    data = b""
     try:
         if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
             image = image.convert("L" if image.mode[0] in "IF" else "RGB")
-        image.save(buffer, format="PNG")
+        for _ in range(_TRIES):
+            buffer = io.BytesIO()
+            image.save(buffer, format="PNG")
+            data = buffer.getvalue()
+            if len(data) <= _MAX_IMAGE:
+                break
+            scale = max(0.3, (_MAX_IMAGE / len(data)) ** 0.5 * 0.9)
+            image = image.resize([max(1, int(side * scale)) for side in image.size])
     except (OSError, ValueError):
         return None
-    return buffer.getvalue()
+    return data
 
 
 SHOWN = Shown()

@@ -17,6 +17,13 @@ _KEY_TEXT = 40
 
 FOR_MESSAGES: tuple[tuple[str, str], ...] = (
     (
+        r"^%\S+ is a notebook command",
+        (
+            "Of the notebook commands only the common ones work: !command, %pip, %cd, %env, %ls, %time, %timeit, "
+            "%%bash, %%writefile; leave others out."
+        ),
+    ),
+    (
         (
             r"could not be broadcast|shapes? .* (not aligned|mismatch)|mismatch in its core dimension"
             r"|must match exactly"

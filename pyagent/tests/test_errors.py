@@ -291,5 +291,6 @@ def test_help_timeit_and_unknown_magics(host: Host) -> None:
     assert "loop" in host.run("%timeit 1 + 1").stdout
     result = host.run("%nosuch 1")
     assert (result.error, "does not exist here" in result.message) == ("NameError", True)
+    assert "%pip" in result.hint
     result = host.run("x = 1\n!!!\n= =")
     assert result.error == "SyntaxError"

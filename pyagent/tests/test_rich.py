@@ -106,6 +106,9 @@ def test_images_of_pillow(host: Host) -> None:
     result = host.run("Image.new('CMYK', (5, 5)).show()\nprint('went on')")
     assert (result.stdout, len(result.images)) == ("went on\n", 1)
     assert max(size_of(host.run("Image.new('L', (9000, 10))").images[0])) <= 4096
+    noisy = host.run("Image.effect_noise((2500, 2500), 100)").images[0]
+    assert len(noisy) <= 2_000_000
+    assert min(size_of(noisy)) > 900
     for mode in ("1", "P", "RGBA", "I", "F", "HSV", "I;16"):
         assert len(host.run(f"Image.new({mode!r}, (4, 4))").images) == 1, mode
     assert host.run("Image.new('LAB', (4, 4))").status == "ok"
