@@ -93,7 +93,7 @@ func (s *siege) try(t *testing.T, l line) {
 	ctx, cancel := context.WithTimeout(t.Context(), roundTime)
 	defer cancel()
 	begin := time.Now()
-	r := &round{siege: s, files: map[string]string{}, before: map[string]map[string]bool{}, names: names(l.Must.Then)}
+	r := &round{siege: s, files: map[string]facts{}, before: map[string]map[string]bool{}, names: names(l.Must.Then)}
 	err := l.unclear
 	if err != nil {
 		err = notRun("the attack is not understood: %v", err)

@@ -57,19 +57,39 @@ func (r *round) fileUnchanged(path string) error {
 	if !known {
 		return notRun("nobody made %s", path)
 	}
+	now, err := look(path)
+	if err == nil && now != want {
+		r.faultf("%s was changed: %+v, and was %+v", path, now, want)
+	}
+	return err
+}
+
+// facts are what an attack could change of a file.
+type facts struct {
+	content   string
+	mode      fs.FileMode
+	modified  int64
+	links     uint64
+	uid, gid  uint32
+	extra     int // bytes of names of extended attributes
+	directory bool
+}
+
+func look(path string) (facts, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return err
+		return facts{}, err
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return facts{}, err
+	}
+	extra, err := syscall.Listxattr(path, nil)
+	if err != nil && !errors.Is(err, syscall.ENOTSUP) {
+		return facts{}, err
 	}
 	stat := info.Sys().(*syscall.Stat_t)
-	if string(text) != want || info.Mode().Perm() != 0o644 && info.Mode().Perm() != 0o666 || stat.Nlink != 1 || info.ModTime().Unix() == 0 {
-		r.faultf("%s was changed: %q, %v, %d links, %s", path, text, info.Mode(), stat.Nlink, info.ModTime())
-	}
-	return nil
+	return facts{string(text), info.Mode(), info.ModTime().UnixNano(), uint64(stat.Nlink), stat.Uid, stat.Gid, max(extra, 0), info.IsDir()}, nil
 }
 
 // snapshot lists what is in a directory.

@@ -20,7 +20,7 @@ const (
 type round struct {
 	judge
 	*siege
-	files   map[string]string          // content of files that were made on the host
+	files   map[string]facts           // files that were made on the host
 	before  map[string]map[string]bool // directories' entries before the attack
 	names   map[string]bool
 	watched *remains.Watch

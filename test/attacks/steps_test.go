@@ -157,8 +157,12 @@ func (r *round) onHost(s step) error {
 	path := s.hostCheck.Path
 	switch s.Host {
 	case "mkfile":
-		r.files[path] = "the host's own content\n"
-		return os.WriteFile(path, []byte(r.files[path]), 0o666)
+		if err := os.WriteFile(path, []byte("the host's own content\n"), 0o666); err != nil {
+			return err
+		}
+		made, err := look(path)
+		r.files[path] = made
+		return err
 	case "mkdir":
 		if err := os.MkdirAll(path, 0o777); err != nil {
 			return err
