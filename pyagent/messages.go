@@ -22,6 +22,7 @@ type StartRequest struct {
 	Temp        string   `json:"temp,omitempty"`
 	SpoolBytes  int64    `json:"spool_bytes"`
 	Packages    []string `json:"packages,omitempty"`
+	Network     bool     `json:"network,omitempty"`
 }
 
 // StartReply tells that a worker is ready.

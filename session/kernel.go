@@ -74,6 +74,7 @@ func (k *kernel) ready(ctx context.Context, base Base) error {
 		Temp:        sandbox.TempDir,
 		SpoolBytes:  min(spoolBytes, base.Spec.Limits.DiskBytes/4),
 		Packages:    base.Packages,
+		Network:     base.Spec.Network != sandbox.NetworkNone,
 	})
 	if err != nil {
 		return fmt.Errorf("start the interpreter: %w", err)

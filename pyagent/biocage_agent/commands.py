@@ -9,22 +9,20 @@ import sys
 import timeit
 from typing import TYPE_CHECKING, Any
 
+from biocage_agent import installing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOTHING = frozenset({"matplotlib", "config", "load_ext", "autoreload", "reload_ext", "pylab", "precision", "%capture"})
-_PIP = {"PIP_RETRIES": "1", "PIP_DEFAULT_TIMEOUT": "5", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
 _SHELL_NAME = "/bin/sh"
 
 Namespace = dict[str, Any]
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, **_PIP}
-
-
 def _expand(command: str, namespace: Namespace) -> str:
-    """Put in the values of {name} where name is a variable with a plain value."""
+    """Put in the values of {name} where name is a variable with a plain value, and of {sys.executable}."""
+    command = command.replace("{sys.executable}", sys.executable)
     for name, value in namespace.items():
         if type(value) in (str, int, float) and "{" + name + "}" in command:
             command = command.replace("{" + name + "}", str(value))
@@ -33,31 +31,32 @@ def _expand(command: str, namespace: Namespace) -> str:
 
 def _shell(command: str, namespace: Namespace) -> None:
     """Run a shell command; its output is the cell's."""
-    done = subprocess.run(_expand(command, namespace), shell=True, check=False, env=_environment())  # noqa: S602
+    done = subprocess.run(_expand(command, namespace), shell=True, check=False)  # noqa: S602
+    installing.after_command()
     if done.returncode:
         sys.stderr.write(f"[the command ended with code {done.returncode}]\n")
 
 
 def _shell_lines(command: str, namespace: Namespace) -> list[str]:
     done = subprocess.run(  # noqa: S602 - what the user asked for
-        _expand(command, namespace), shell=True, check=False, env=_environment(), stdout=subprocess.PIPE
+        _expand(command, namespace), shell=True, check=False, stdout=subprocess.PIPE
     )
     return done.stdout.decode("utf-8", "replace").splitlines()
 
 
 def _script(body: str) -> None:
-    done = subprocess.run([_SHELL_NAME], input=body.encode("utf-8"), check=False, env=_environment())  # noqa: S603
+    done = subprocess.run([_SHELL_NAME], input=body.encode("utf-8"), check=False)  # noqa: S603
+    installing.after_command()
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, _SHELL_NAME)
 
 
 def _pip(arguments: str) -> None:
     command = [sys.executable, "-m", "pip", *shlex.split(arguments)]
-    if subprocess.run(command, check=False, env=_environment()).returncode:  # noqa: S603
-        raise RuntimeError(
-            "pip failed. Most sandboxes have no network, and packages belong into the environment "
-            "(biocage env build); import what is installed instead"
-        )
+    code = subprocess.run(command, check=False).returncode  # noqa: S603
+    installing.after_command()
+    if code:
+        raise RuntimeError(installing.failure())
 
 
 def _describe(name: str, namespace: Namespace) -> None:

@@ -30,9 +30,13 @@ _NETWORK = frozenset(
 _NETWORK_CLASSES = frozenset(
     {"gaierror", "URLError", "ConnectionError", "ConnectTimeout", "ConnectError", "ClientConnectorError", "SSLError"}
 )
-_NETWORK_HINT = (
+_NETWORK_OFF = (
     "The sandbox has no network unless the server's configuration sets sandbox.network. "
     "Put the data into the workspace instead (file_write or file_expose)."
+)
+_NETWORK_ON = (
+    "The sandbox has a network (sandbox.network: full), but this address does not answer: check its name and port. "
+    "localhost is the sandbox itself, not the machine around it."
 )
 _DIST = {"cv2": "opencv-python", "sklearn": "scikit-learn", "PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
 
@@ -85,7 +89,7 @@ class Hinter:
 
     def _hint(self, error: BaseException) -> str:
         if type(error).__name__ in _NETWORK_CLASSES:
-            return _NETWORK_HINT
+            return self._unreachable()
         for kinds, make in self._table:
             if isinstance(error, kinds):
                 text = make(error)
@@ -100,6 +104,9 @@ class Hinter:
         if type(inner) is tuple and inner:
             return self._hint(inner[0])
         return ""
+
+    def _unreachable(self) -> str:
+        return _NETWORK_ON if self._setup.network else _NETWORK_OFF
 
     @staticmethod
     def _frame(error: BaseException) -> FrameType | None:
@@ -140,6 +147,8 @@ class Hinter:
         start = f"Did you mean: '{near[0]}'? " if near else ""
         wanted = _DIST.get(name, name)
         there = f" Installed: {_listed(self._setup.packages)}." if self._setup.packages else ""
+        if self._setup.network:
+            return f"{start}{wanted} is not installed; `%pip install {wanted}` gets it for this session.{there}"
         return (
             f"{start}{wanted} is not installed and cannot be fetched from inside (no network); use what is installed, "
             f"or have it added to the environment (biocage env build).{there}"
@@ -219,7 +228,7 @@ class Hinter:
 
     def _system(self, error: OSError) -> str:
         if error.errno in _NETWORK or "name resolution" in str(error):
-            return _NETWORK_HINT
+            return self._unreachable()
         if error.errno == errno.ENOSPC:
             return "The sandbox's disk is full: delete files you no longer need (os.remove)."
         if error.errno == errno.EROFS:

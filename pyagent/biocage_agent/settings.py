@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from biocage_agent.requests import number, words
+from biocage_agent.requests import flag, number, words
 from biocage_agent.zygote import WorkerSetup
 
 if TYPE_CHECKING:
@@ -28,5 +28,6 @@ def parse_settings(header: Header, files: FileService, drop_uid: int | None) -> 
         memory_bytes=number(header, "memory_bytes", 0, 1 << 60, 0),
         drop_uid=drop_uid,
         packages=words(header, "packages"),
+        network=flag(header, "network"),
     )
     return Settings(setup, words(header, "preload"), number(header, "spool_bytes", 0, 1 << 50, 0))

@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from biocage_agent import commands, display, hooks, limits, system
+from biocage_agent import commands, display, hooks, installing, limits, system
 from biocage_agent.frames import MAX_BODY_IN, Decoder, Frame, Header, encode
 from biocage_agent.namespace import make_main
 from biocage_agent.runner import Runner
@@ -110,6 +110,7 @@ def run(control: socket.socket, stdout: int, stderr: int, setup: WorkerSetup) ->
         os.chdir(setup.workspace)
     sys.dont_write_bytecode = True
     sys.path.insert(0, "")
+    installing.prepare(setup)
     faulthandler.enable(file=streams.error_descriptor, all_threads=False)
     module = make_main(setup.workspace)
     frame = link.receive()
@@ -121,6 +122,7 @@ def run(control: socket.socket, stdout: int, stderr: int, setup: WorkerSetup) ->
     runner = Runner(module, streams, setup, ceiling)
     builtins.display = runner.shown.display  # type: ignore[attr-defined]
     builtins.__biocage_magic__ = commands.make(runner.namespace)  # type: ignore[attr-defined]
+    runner.tidy()
     link.send({"type": "ready"})
     _serve(link, runner)
 
@@ -136,6 +138,7 @@ def _serve(link: Link, runner: Runner) -> None:
         kind = frame.header["type"]
         if kind == "cell":
             runner.run(link.send, frame)
+            runner.tidy()
         elif kind == "inspect":
             variables, more, cwd = describe(runner.namespace, frame.header["limit"])
             link.send(

@@ -32,6 +32,7 @@ class WorkerSetup(NamedTuple):
     memory_bytes: int
     drop_uid: int | None
     packages: tuple[str, ...]
+    network: bool
 
 
 Entry = Callable[[socket.socket, int, int, WorkerSetup], None]
