@@ -113,7 +113,7 @@ func (s *session) takeTurn(ctx context.Context) error {
 		return nil
 	default:
 	}
-	held, stop := s.watchQueue(time.Now())
+	held, stop := s.watchQueue(ctx, time.Now())
 	defer stop()
 	select {
 	case s.turn <- struct{}{}:
@@ -128,9 +128,9 @@ func (s *session) takeTurn(ctx context.Context) error {
 // watchQueue tells when a call that waits since begun has to be refused. It
 // looks from the side, because a waiter that stopped to look would lose its
 // place.
-func (s *session) watchQueue(begun time.Time) (held <-chan *BusyError, stop func()) {
+func (s *session) watchQueue(ctx context.Context, begun time.Time) (held <-chan *BusyError, stop func()) {
 	refused := make(chan *BusyError, 1)
-	ctx, cancel := context.WithCancel(s.m.life)
+	ctx, cancel := context.WithCancel(ctx)
 	var look func()
 	look = func() {
 		busy, next := s.heldUp(begun)

@@ -13,15 +13,13 @@ import (
 	"time"
 )
 
-func text(s string) *string { return &s }
-
 // answered is a python_run with every field set.
 func answered() *outcome {
 	return &outcome{
 		call: "python_run", raw: []byte(`{"a":"x"}`), text: "Failed: shown", isError: true, seconds: 3, progress: 2,
 		value: "read", owner: "1000:100",
 		run: &runFields{
-			Stdout: "out one\n", Stderr: "err one\n", ExitCode: 1, Result: text("'v'"), Truncated: true,
+			Stdout: "out one\n", Stderr: "err one\n", ExitCode: 1, Result: new("'v'"), Truncated: true,
 			Error: &runError{Kind: "memory", Type: "MemoryError", Message: "too much", Traceback: "line here", Line: 4, Hint: "less"},
 		},
 	}
@@ -35,7 +33,7 @@ func TestMatchers(t *testing.T) {
 	pictured := func(mime string, data []byte) *outcome {
 		return &outcome{run: &runFields{Images: 1}, images: []picture{{mime: mime, data: data}}}
 	}
-	others := []*outcome{answered(), {run: &runFields{Result: text("'w'")}}, {run: &runFields{}}}
+	others := []*outcome{answered(), {run: &runFields{Result: new("'w'")}}, {run: &runFields{}}}
 	for _, tt := range []struct {
 		expect string
 		out    *outcome
@@ -143,9 +141,9 @@ func TestResultsDistinct(t *testing.T) {
 		values []*string
 		want   bool
 	}{
-		{[]*string{text("1"), text("2")}, true},
-		{[]*string{text("1"), text("2"), text("1")}, false},
-		{[]*string{text("1"), nil}, false},
+		{[]*string{new("1"), new("2")}, true},
+		{[]*string{new("1"), new("2"), new("1")}, false},
+		{[]*string{new("1"), nil}, false},
 	} {
 		var group []*outcome
 		for _, value := range tt.values {
