@@ -45,7 +45,7 @@ func startJanitor(ctx context.Context, p process, engine string) (*janitor, erro
 	if err != nil {
 		return nil, fmt.Errorf("start the janitor: %w", err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), self) //nolint:gosec // this very program
 	cmd.Args = []string{janitorName, engine}
 	cmd.Env = p.environ
 	cmd.Dir = "/"

@@ -57,7 +57,9 @@ func TestChecks(t *testing.T) {
 			saveImage(dir, "a.png"),
 			answer{images: []picture{figure}, result: result{Images: 1}},
 			[]answer{
-				{}, {images: []picture{figure}}, {images: []picture{figure, figure}, result: result{Images: 2}},
+				{},
+				{images: []picture{figure}},
+				{images: []picture{figure, figure}, result: result{Images: 2}},
 				{images: []picture{{mime: "image/png", width: 10, height: 10}}, result: result{Images: 1}},
 			},
 		},

@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, runtimeDir string, scr *screen, std
 		return err
 	}
 	opts.runtimeDir = runtimeDir
-	if err := os.MkdirAll(opts.out, 0o755); err != nil {
+	if err := os.MkdirAll(opts.out, 0o755); err != nil { //nolint:gosec // figures for people to open
 		return fmt.Errorf("cannot make the output directory: %w", err)
 	}
 	srv, err := start(ctx, opts)

@@ -83,30 +83,38 @@ func TestEnds(t *testing.T) {
 	needProc(t)
 	onEachEngine(t, func(t *testing.T, lab lab) {
 		for _, end := range ends() {
-			for _, state := range states() {
-				t.Run(end.name+"/"+state.name, func(t *testing.T) {
-					s := lab.start(t, "")
-					if got := s.python(t, "6 * 7"); got.Result == nil || *got.Result != "42" {
-						t.Fatalf("the server does not work: %+v", got)
-					}
-					s.occupy(t, state.code)
-					s.look(t)
-					end.cause(t, s)
-					if end.clean {
-						s.endsWithin(t, endWithin)
-					}
-					s.nothingLeft(t, goneWithin)
-				})
-			}
+			t.Run(end.name, func(t *testing.T) {
+				for _, state := range states() {
+					t.Run(state.name, func(t *testing.T) {
+						t.Parallel() // most is waiting
+						lab.endIn(t, end, state)
+					})
+				}
+			})
 		}
 	})
+}
+
+func (l lab) endIn(t *testing.T, end end, state state) {
+	t.Helper()
+	s := l.start(t)
+	if got := s.python(t, "6 * 7"); got.Result == nil || *got.Result != "42" {
+		t.Fatalf("the server does not work: %+v", got)
+	}
+	s.occupy(t, state.code)
+	s.look(t)
+	end.cause(t, s)
+	if end.clean {
+		s.endsWithin(t, endWithin)
+	}
+	s.nothingLeft(t, goneWithin)
 }
 
 // The end of one server is nothing to another.
 func TestTwoServers(t *testing.T) {
 	needProc(t)
 	onEachEngine(t, func(t *testing.T, lab lab) {
-		dies, lives := lab.start(t, ""), lab.start(t, "")
+		dies, lives := lab.start(t), lab.start(t)
 		dies.python(t, "kept = 'dies'")
 		lives.python(t, "kept = 'lives'")
 		dies.look(t)
@@ -117,7 +125,7 @@ func TestTwoServers(t *testing.T) {
 			t.Errorf("the other server was harmed: %+v", got)
 		}
 		// A third one sweeps what dead servers left, and nothing else.
-		third := lab.start(t, "")
+		third := lab.start(t)
 		third.python(t, "1")
 		if got := lives.python(t, "kept"); got.Result == nil || *got.Result != "'lives'" || got.Restarted {
 			t.Errorf("the sweep of a new server harmed a living one: %+v", got)

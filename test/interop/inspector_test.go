@@ -80,7 +80,7 @@ func (l lab) inspector(t *testing.T, shared string) inspector {
 	}
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"biocage": map[string]any{
 		"command": l.binary,
-		"args":    []string{"serve", "--config", l.config(t, shared)},
+		"args":    []string{"serve", "--config", l.config(t, settings{shared: shared})},
 		"env":     serverEnv(),
 	}}})
 	if err != nil {

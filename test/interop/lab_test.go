@@ -94,18 +94,24 @@ type lab struct {
 // longer than any other run here takes.
 const answerWithin = "6s"
 
-// config writes a configuration; shared is a directory that every session
-// sees at /data/shared and may write to.
-func (l lab) config(t *testing.T, shared string) string {
+// settings are what differs between tests.
+type settings struct {
+	shared string // a directory that every session sees at /data/shared and may write to
+	warm   int    // sandboxes that are kept ready
+}
+
+// config writes a configuration.
+func (l lab) config(t *testing.T, s settings) string {
 	t.Helper()
 	content := map[string]any{
-		"engine": l.engine,
-		"run":    map[string]string{"answer_within": answerWithin},
-		"log":    map[string]string{"level": "info"},
+		"engine":  l.engine,
+		"run":     map[string]string{"answer_within": answerWithin},
+		"log":     map[string]string{"level": "info"},
+		"session": map[string]int{"warm": s.warm},
 	}
-	if shared != "" {
+	if s.shared != "" {
 		content["expose"] = map[string]any{
-			"mounts": []map[string]string{{"host": shared, "sandbox": "/data/shared", "mode": "rw"}},
+			"mounts": []map[string]string{{"host": s.shared, "sandbox": "/data/shared", "mode": "rw"}},
 		}
 	}
 	text, err := json.Marshal(content) // JSON is YAML

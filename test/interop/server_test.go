@@ -30,13 +30,13 @@ type server struct {
 }
 
 // start runs a server and says hello; what the test leaves is killed.
-func (l lab) start(t *testing.T, shared string) *server {
+func (l lab) start(t *testing.T) *server {
 	t.Helper()
 	s := &server{ended: make(chan struct{}), wire: &wire{}}
-	s.cmd = exec.Command(l.binary, "serve", "--config", l.config(t, shared))
+	s.cmd = exec.Command(l.binary, "serve", "--config", l.config(t, settings{warm: 1}))
 	// A directory of its own for temporary files: another server must not
 	// remove what this one leaves. Short, as sockets are made in it.
-	temp, err := os.MkdirTemp("", "bc")
+	temp, err := os.MkdirTemp("", "bc") //nolint:usetesting // TempDir's names are too long for sockets
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // What the SDKs cannot show: each byte that the server writes.
 func TestWire(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, lab lab) {
-		s := lab.start(t, "")
+		s := lab.start(t)
 		s.python(t, "import time")
 		s.progressing(t)
 		time.Sleep(time.Second) // whatever comes now comes too late

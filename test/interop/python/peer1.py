@@ -65,7 +65,7 @@ class Peer1:
         return "".join(getattr(part, "text", "") for part in done.contents)
 
 
-async def ignore(_progress: float, _total: float | None, _message: str | None) -> None:
+async def ignore(progress: float, total: float | None, message: str | None) -> None:
     """Ask for progress; the message handler counts it."""
 
 

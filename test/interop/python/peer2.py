@@ -59,7 +59,7 @@ class Peer2:
         return "".join(getattr(part, "text", "") for part in done.contents)
 
 
-async def ignore(_progress: float, _total: float | None, _message: str | None) -> None:
+async def ignore(progress: float, total: float | None, message: str | None) -> None:
     """Ask for progress; the message handler counts it."""
 
 

@@ -22,6 +22,7 @@ from peer import Server
 from scenarios import SCENARIOS
 
 PATIENCE = 120  # seconds for one scenario
+AT_ONCE = 3  # most of a scenario is waiting
 
 
 def parse(words: list[str]) -> tuple[str, list[str], Server]:
@@ -36,13 +37,20 @@ async def play(sdk: str, names: list[str], server: Server) -> dict[str, Any]:
     """Each scenario has a server of its own."""
     connect = import_module(f"peer{sdk}").connect
     facts: dict[str, Any] = {}
-    for name in names:
+    turns = anyio.CapacityLimiter(AT_ONCE)
+
+    async def scenario(name: str) -> None:
         try:
-            with anyio.fail_after(PATIENCE):
-                async with connect(server) as peer:
-                    facts[name] = await SCENARIOS[name](peer)
+            async with turns:
+                with anyio.fail_after(PATIENCE):
+                    async with connect(server) as peer:
+                        facts[name] = await SCENARIOS[name](peer)
         except Exception:  # noqa: BLE001 - whatever it is, the tests tell it
             facts[name] = {"failed": traceback.format_exc()}
+
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(scenario, name)
     return facts
 
 
