@@ -13,7 +13,7 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test check fmt lint unit race attacks agent env demo bench lock clean help
+.PHONY: build test check fmt lint unit race attacks agent env demo bench docs lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -trimpath -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
@@ -52,6 +52,9 @@ demo: env ## play a model's conversation with the server on real data
 
 bench: env ## measure: round trips, starts, large outputs
 	scripts/gotest.sh bench
+
+docs: ## write docs/configuration.md anew
+	$(GO) test ./internal/config -run TestReferenceIsFresh -update
 
 lock: ## resolve the default environment's packages anew
 	scripts/lock.sh

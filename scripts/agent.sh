@@ -24,7 +24,7 @@ check)
 	"$bin/ruff" check .
 	"$bin/ruff" format --check .
 	"$bin/mypy"
-	exec "$bin/pytest" -q
+	exec "$bin/pytest" -q --junit-xml=../build/results/agent.xml
 	;;
 format) exec "$bin/ruff" format . ;;
 *)

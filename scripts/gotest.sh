@@ -10,7 +10,8 @@
 #
 # The race detector needs cgo, and gVisor must be linked without it. The race
 # run uses Go's standard encoding/json, all others the one that the binary is
-# built with, so both are tested.
+# built with, so both are tested. How each test ended is kept below
+# build/results, for scripts/features.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,27 +25,34 @@ packages() {
 		END { for (p in links) if ((want == "yes") == links[p]) print p }' <<<"$all" | sort
 }
 
-plain() { CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go test "$@"; }
+# tests NAME ARGUMENT... runs go test and keeps the results as NAME.
+tests() {
+	local name=$1
+	shift
+	go test -json "$@" | CGO_ENABLED=0 go run ./scripts/features record "build/results/$name.json"
+}
+
+plain() { CGO_ENABLED=0 GOEXPERIMENT=jsonv2 tests "$@"; }
 
 case ${1:-} in
-fast) plain -short ./... ;;
+fast) plain fast -short ./... ;;
 race)
 	list=$(packages no)
 	# shellcheck disable=SC2086 # a word for each package
-	CGO_ENABLED=1 go test -race -timeout 20m $list
+	CGO_ENABLED=1 tests race -race -timeout 20m $list
 	;;
 engines)
 	list=$(packages yes)
 	# shellcheck disable=SC2086 # a word for each package
-	plain -timeout 30m -p 1 $list
+	plain engines -timeout 30m -p 1 $list
 	;;
-system) plain -timeout 40m -p 1 ./test/cases ./test/interop ;;
+system) plain system -timeout 40m -p 1 ./test/cases ./test/interop ;;
 attacks)
 	for engine in gvisor docker; do
-		plain -timeout 30m ./test/attacks -engine "$engine"
+		plain "attacks-$engine" -timeout 30m ./test/attacks -engine "$engine"
 	done
 	;;
-bench) plain -run '^$' -bench . -benchmem -timeout 30m ./... ;;
+bench) CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go test -run '^$' -bench . -benchmem -timeout 30m ./... ;;
 *)
 	echo "usage: gotest.sh fast|race|engines|system|attacks|bench" >&2
 	exit 2

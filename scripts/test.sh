@@ -8,6 +8,8 @@ export CI=true
 
 say() { printf '\n== %s\n' "$*"; }
 
+rm -rf build/results
+
 say "what the tests need"
 scripts/bootstrap-engines.sh --test
 
@@ -55,3 +57,6 @@ scripts/gotest.sh system
 
 say "attacks"
 scripts/gotest.sh attacks
+
+say "docs/FEATURES.md against the results"
+go run ./scripts/features check build/results docs/FEATURES.md

@@ -39,7 +39,7 @@ func TestMakeCommandsInDocumentsExist(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
 		targets[match[1]] = true
 	}
-	command := regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+	command := regexp.MustCompile("(?m)(?:^\\s*|`)make ([a-z-]+)")
 	for _, page := range pages(t) {
 		for _, match := range command.FindAllStringSubmatch(read(t, page), -1) {
 			if !targets[match[1]] {

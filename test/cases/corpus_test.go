@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -52,21 +51,21 @@ func (st *step) own() string {
 // An expect holds what must be true of an answer, by the names of matchers.
 type expect map[string]json.RawMessage
 
-// readCorpus gives the lines of a corpus file.
-func readCorpus(path string) ([][]byte, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// readCorpus gives the lines of corpus files, named by comma.
+func readCorpus(paths string) ([][]byte, error) {
 	var lines [][]byte
-	lineScanner := bufio.NewScanner(bytes.NewReader(raw))
-	lineScanner.Buffer(nil, 64<<20)
-	for lineScanner.Scan() {
-		if line := bytes.TrimSpace(lineScanner.Bytes()); len(line) > 0 {
-			lines = append(lines, bytes.Clone(line))
+	for path := range strings.SplitSeq(paths, ",") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(raw) {
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				lines = append(lines, line)
+			}
 		}
 	}
-	return lines, lineScanner.Err()
+	return lines, nil
 }
 
 // parse reads one line. Words that the runner does not know are errors: a case

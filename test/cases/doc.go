@@ -1,6 +1,8 @@
 // Package cases runs a corpus of hard cases against the real binary: each line
 // of testdata/cases.jsonl is a public report about some sandbox, notebook or
 // MCP server, written as calls and what must hold for their answers.
+// testdata/abilities.jsonl has the same form: what docs/FEATURES.md promises and
+// no report is about.
 //
 // A case gets fresh server processes, which it drives over standard input and
 // output as hosts do. Sub-tests are named after the case and the engine:
@@ -9,7 +11,7 @@
 //
 // Flags: -engine names the engines by comma (every one that works here by
 // default), -environment the Python environment (the default one lacks some
-// packages that cases need), -corpus another file in the same format, -servers
+// packages that cases need), -corpus other files in the same format, -servers
 // how many cases run at one time. BIOCAGE_TEST_BINARY names the binary; without it the tests
 // build one.
 //

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"strings"
+)
+
+// An event is a line of go test -json; cmd/test2json documents it.
+type event struct {
+	Action  string `json:"Action"`
+	Package string `json:"Package"`
+	Test    string `json:"Test"`
+	Output  string `json:"Output,omitempty"`
+}
+
+// record copies the end of every test to kept, and prints to shown what a
+// person wants to see: the packages' lines, and all that failed tests wrote.
+func record(events io.Reader, kept, shown io.Writer) error {
+	r := &recorder{written: map[string]*strings.Builder{}, kept: json.NewEncoder(kept), shown: shown}
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			if err := r.line(line); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF { //nolint:errorlint // what a reader gives is never wrapped
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+type recorder struct {
+	written map[string]*strings.Builder // by package and test
+	kept    *json.Encoder
+	shown   io.Writer
+}
+
+func (r *recorder) line(text string) error {
+	var e event
+	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &e) != nil {
+		return r.show(text) // of the go command itself
+	}
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "build-output":
+		return r.show(e.Output)
+	case "output":
+		if e.Test == "" {
+			return r.packageLine(e.Output)
+		}
+		if r.written[key] == nil {
+			r.written[key] = &strings.Builder{}
+		}
+		r.written[key].WriteString(e.Output)
+	case "pass", "skip", "fail":
+		return r.end(e, key)
+	}
+	return nil
+}
+
+// packageLine leaves out what -json adds to go test's usual lines.
+func (r *recorder) packageLine(text string) error {
+	if text == "PASS\n" || strings.Contains(text, "[no test files]") {
+		return nil
+	}
+	return r.show(text)
+}
+
+func (r *recorder) end(e event, key string) error {
+	if e.Action == "fail" {
+		for name, text := range r.written {
+			// A package that ends in the middle of tests leaves theirs behind.
+			if name == key || e.Test == "" && strings.HasPrefix(name, e.Package+" ") {
+				if err := r.show(text.String()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	delete(r.written, key)
+	if e.Test == "" {
+		return nil
+	}
+	return r.kept.Encode(event{Action: e.Action, Package: e.Package, Test: e.Test})
+}
+
+func (r *recorder) show(text string) error {
+	_, err := io.WriteString(r.shown, text)
+	return err
+}
