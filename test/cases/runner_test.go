@@ -36,6 +36,7 @@ type party struct {
 	before  *outcome // its last python_run
 	open    *openCheck
 	fds     int // descriptors after its first answer
+	paused  string // the sandbox that the case paused
 	skipEnd bool
 }
 

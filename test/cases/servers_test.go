@@ -184,7 +184,7 @@ func (p *party) warmUp() error {
 // docker command, or by a signal to gVisor's kernel process.
 func onContainer(words ...string) verb {
 	signals := map[string]syscall.Signal{
-		"kill": syscall.SIGKILL, "rm": syscall.SIGKILL, "pause": syscall.SIGSTOP, "unpause": syscall.SIGCONT,
+		"kill": syscall.SIGKILL, "rm": syscall.SIGKILL, "pause": syscall.SIGSTOP,
 	}
 	return func(r *runner, st *step) (answers, error) {
 		name, err := st.clientName()
@@ -195,23 +195,50 @@ func onContainer(words ...string) verb {
 		if err != nil {
 			return answers{}, err
 		}
+		if words[0] == "unpause" {
+			return nothing(), r.unpause(p)
+		}
 		state, err := p.session()
 		if err != nil {
 			return answers{}, err
 		}
-		id := state.SandboxID
-		if id == "" {
+		if state.SandboxID == "" {
 			return answers{}, errors.New("the session has no sandbox")
+		}
+		if words[0] == "pause" {
+			p.paused = state.SandboxID
 		}
 		if r.bed.engine == "docker" {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
-			_, err := r.docker(ctx, append(words, id)...)
+			_, err := r.docker(ctx, append(words, state.SandboxID)...)
 			return nothing(), err
 		}
-		return nothing(), signalSandbox(id, signals[words[0]])
+		return nothing(), signalSandbox(state.SandboxID, signals[words[0]])
 	}
 }
+
+// unpause lets the paused sandbox go on, unless the server gave it up meanwhile.
+func (r *runner) unpause(p *party) error {
+	if p.paused == "" {
+		return errors.New("no sandbox was paused")
+	}
+	if r.bed.engine != "docker" {
+		if err := signalSandbox(p.paused, syscall.SIGCONT); !errors.Is(err, errNoSandbox) {
+			return err
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := r.docker(ctx, "unpause", p.paused)
+	if err != nil && strings.Contains(err.Error(), "No such container") {
+		return nil
+	}
+	return err
+}
+
+var errNoSandbox = errors.New("no process of the sandbox")
 
 // signalSandbox finds the sandbox's kernel process by its command.
 func signalSandbox(id string, signal syscall.Signal) error {
@@ -233,7 +260,7 @@ func signalSandbox(id string, signal syscall.Signal) error {
 			return syscall.Kill(pid, signal)
 		}
 	}
-	return fmt.Errorf("no process of the sandbox %s", id)
+	return fmt.Errorf("%w %s", errNoSandbox, id)
 }
 
 type crowd struct {
