@@ -70,6 +70,13 @@ func (b *baseMaker) guard(ctx context.Context, engine string) {
 
 func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error) {
 	cfg := b.host.cfg
+	network := sandbox.NetworkNone
+	if cfg.Sandbox.Network == "full" {
+		network = sandbox.NetworkFull
+	}
+	if network != sandbox.NetworkNone && !c.engine.Capabilities().Network {
+		return session.Base{}, noNetwork(c)
+	}
 	agent, err := pyagent.Install(filepath.Join(b.host.dataDir(), "agent"))
 	if err != nil {
 		return session.Base{}, err
@@ -77,10 +84,6 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 	env, err := b.environment(ctx, c)
 	if err != nil {
 		return session.Base{}, err
-	}
-	network := sandbox.NetworkNone
-	if cfg.Sandbox.Network == "full" {
-		network = sandbox.NetworkFull
 	}
 	var packages []string
 	for _, p := range env.Packages {
@@ -103,6 +106,13 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 		Packages:    packages,
 		Mounts:      live,
 	}, nil
+}
+
+// noNetwork says what to do about a network that the engine does not have.
+func noNetwork(c chosen) error {
+	text := fmt.Sprintf("sandbox.network is full, but the engine %s (taken because %s) gives sandboxes no network: "+
+		"set engine to docker, with a Docker daemon running, or sandbox.network to none.", c.engine.Name(), c.reason)
+	return &session.SandboxError{Message: text, Err: fmt.Errorf("%s %w", text, sandbox.ErrUnsupported)}
 }
 
 // splitMounts tells which mounts the engine makes with the sandbox and which

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,5 +42,35 @@ func TestSplitMounts(t *testing.T) {
 				t.Errorf("live (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An islandEngine gives no network.
+type islandEngine struct{ sandbox.Engine }
+
+func (islandEngine) Name() string                       { return "gvisor" }
+func (islandEngine) Capabilities() sandbox.Capabilities { return sandbox.Capabilities{} }
+
+func TestNetworkThatTheEngineLacks(t *testing.T) {
+	b := &baseMaker{}
+	b.host.cfg.Sandbox.Network = "full"
+	_, err := b.prepare(t.Context(), chosen{engine: islandEngine{}, reason: "no Docker daemon answers"})
+	var told *session.SandboxError
+	if !errors.As(err, &told) || !errors.Is(err, sandbox.ErrUnsupported) {
+		t.Fatalf("prepare: %v", err)
+	}
+	for _, part := range []string{"no Docker daemon answers", "set engine to docker", "sandbox.network to none"} {
+		if !strings.Contains(told.Message, part) {
+			t.Errorf("%q does not say %q", told.Message, part)
+		}
+	}
+}
+
+func TestInstructionsTellTheNetwork(t *testing.T) {
+	if text := instructions("docker", "default", true); !strings.Contains(text, "The network is on") || !strings.Contains(text, "pip install") {
+		t.Errorf("with the network: %s", text)
+	}
+	if text := instructions("docker", "default", false); strings.Contains(text, "network") {
+		t.Errorf("without: %s", text)
 	}
 }

@@ -63,7 +63,7 @@ func (h host) serve(ctx context.Context) error {
 			Version:      buildVersion(),
 			Tools:        tools.All(c.Manager, opts),
 			Templates:    tools.Templates(c.Manager, opts),
-			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment) },
+			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
 		}),
 		In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain,
 	}
@@ -78,10 +78,13 @@ func (h host) serve(ctx context.Context) error {
 
 // instructions is what a host may tell its model of this server. The engine
 // is left out until it is known.
-func instructions(engine, environment string) string {
+func instructions(engine, environment string, network bool) string {
 	text := "Python in an isolated sandbox of your own. State stays between python_run calls; after a failure the answer says what was kept."
 	if engine != "" {
 		text += fmt.Sprintf(" Engine: %s; environment: %s.", engine, environment)
+	}
+	if network {
+		text += " The network is on: code can reach other machines, and pip install works for the session."
 	}
 	return text
 }

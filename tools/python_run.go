@@ -26,7 +26,7 @@ func (t *toolset) pythonRun() server.ServerTool {
 		description += "Installed: " + t.opts.Packages + ". "
 	}
 	if t.opts.Network {
-		description += "The network is reachable. "
+		description += "The network is reachable; pip install works for this session. "
 	} else {
 		description += "No network, so pip install cannot work. "
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -121,13 +122,17 @@ func hostConfig(p plan) *container.HostConfig {
 }
 
 // tmpfs are the writable places, and the live roots, which only root of the
-// host can write: it makes mount points there for late exposures.
+// host can write: it makes mount points there for late exposures. What pip
+// gets over a network lies in /tmp, so compiled packages can be loaded there.
 func tmpfs(p plan) map[string]string {
 	size := p.spec.Limits.DiskBytes
 	user := func(mode string) string {
 		return fmt.Sprintf("rw,noexec,nosuid,nodev,size=%d,nr_inodes=%s,mode=%s,uid=%d,gid=%d", size, inodes, mode, p.uid, p.uid)
 	}
 	all := map[string]string{sandbox.WorkDir: user("0700"), sandbox.TempDir: user("1777")}
+	if p.spec.Network == sandbox.NetworkFull {
+		all[sandbox.TempDir] = strings.Replace(all[sandbox.TempDir], "noexec", "exec", 1)
+	}
 	for _, root := range sandbox.LiveRoots() {
 		all[root] = "rw,noexec,nosuid,nodev,size=64k,nr_inodes=1k,mode=0755,uid=0,gid=0"
 	}
