@@ -35,7 +35,7 @@ type party struct {
 	watch   *remains.Watch
 	before  *outcome // its last python_run
 	open    *openCheck
-	fds     int // descriptors after its first answer
+	fds     int    // descriptors after its first answer
 	paused  string // the sandbox that the case paused
 	skipEnd bool
 }
