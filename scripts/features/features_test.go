@@ -168,8 +168,8 @@ func TestParseTable(t *testing.T) {
 		t.Error(diff)
 	}
 	for text, want := range map[string]string{
-		"nothing":                             "no table",
-		"| a | b | c | d | none |\n":          "names no test",
+		"nothing":                              "no table",
+		"| a | b | c | d | none |\n":           "names no test",
 		"| a | b | `session.TestX` |\n" + good: "3 columns instead of 5",
 	} {
 		if _, err := parseTable(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -180,13 +180,20 @@ func TestParseTable(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	all := []outcome{
-		{"session.TestX", "", "pass"}, {"session.TestX/a", "", "pass"},
+		{"session.TestX", "", "pass"},
+		{"session.TestX/a", "", "pass"},
 		{"session.TestSkipped", "", "skip"},
-		{"session.TestBad", "", "pass"}, {"session.TestBad/sub", "", "fail"},
-		{"test/cases.TestCases/c1", "", "pass"}, {"test/cases.TestCases/c1/docker", "docker", "pass"}, {"test/cases.TestCases/c1/gvisor", "gvisor", "pass"},
-		{"test/cases.TestCases/c2", "", "pass"}, {"test/cases.TestCases/c2/docker", "docker", "pass"}, {"test/cases.TestCases/c2/gvisor", "gvisor", "skip"},
+		{"session.TestBad", "", "pass"},
+		{"session.TestBad/sub", "", "fail"},
+		{"test/cases.TestCases/c1", "", "pass"},
+		{"test/cases.TestCases/c1/docker", "docker", "pass"},
+		{"test/cases.TestCases/c1/gvisor", "gvisor", "pass"},
+		{"test/cases.TestCases/c2", "", "pass"},
+		{"test/cases.TestCases/c2/docker", "docker", "pass"},
+		{"test/cases.TestCases/c2/gvisor", "gvisor", "skip"},
 		{"test/attacks.TestAttacks/net", "docker", "pass"},
-		{"tests/test_a.py::test_b", "", "skip"}, {"tests/test_a.py::test_b", "", "pass"},
+		{"tests/test_a.py::test_b", "", "skip"},
+		{"tests/test_a.py::test_b", "", "pass"},
 	}
 	for test, want := range map[string]string{
 		"session.TestX":                "",
@@ -246,8 +253,10 @@ func TestRecordAndReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOutcomes := []outcome{
-		{"session.TestA", "docker", "pass"}, {"session.TestB", "docker", "fail"},
-		{"tests/test_a.py::test_b", "", "pass"}, {"tests/test_a.py::test_c", "", "fail"},
+		{"session.TestA", "docker", "pass"},
+		{"session.TestB", "docker", "fail"},
+		{"tests/test_a.py::test_b", "", "pass"},
+		{"tests/test_a.py::test_c", "", "fail"},
 	}
 	if diff := cmp.Diff(wantOutcomes, got, cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

@@ -27,7 +27,7 @@ func record(events io.Reader, kept, shown io.Writer) error {
 				return err
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // what a reader gives is never wrapped
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
