@@ -50,8 +50,20 @@ type siege struct {
 }
 
 func TestAttacks(t *testing.T) {
-	l := newLab(t)
-	lines, err := load(*corpusFlag, *engineFlag, l.fill)
+	if *engineFlag != "" {
+		besiege(t, *engineFlag)
+		return
+	}
+	for _, engine := range []string{"docker", "gvisor"} {
+		t.Run(engine, func(t *testing.T) { besiege(t, engine) })
+	}
+}
+
+// besiege tries all attacks on one engine, class by class.
+func besiege(t *testing.T, engine string) {
+	t.Helper()
+	l := newLab(t, engine)
+	lines, err := load(*corpusFlag, engine, l.fill)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +209,7 @@ func (s *siege) report() error {
 	if *reportFlag == "" {
 		return nil
 	}
-	f, err := os.Create(*reportFlag)
+	f, err := os.OpenFile(*reportFlag, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,8 @@ func look(path string) (facts, error) {
 		return facts{}, err
 	}
 	stat := info.Sys().(*syscall.Stat_t)
-	return facts{string(text), info.Mode(), info.ModTime().UnixNano(), uint64(stat.Nlink), stat.Uid, stat.Gid, max(extra, 0), info.IsDir()}, nil
+	links := uint64(stat.Nlink) //nolint:unconvert // it has 32 bits on arm64
+	return facts{string(text), info.Mode(), info.ModTime().UnixNano(), links, stat.Uid, stat.Gid, max(extra, 0), info.IsDir()}, nil
 }
 
 // snapshot lists what is in a directory.

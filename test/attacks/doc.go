@@ -4,9 +4,13 @@
 //	go test ./test/attacks -engine gvisor -run TestAttacks/esc
 //	go test ./test/attacks -engine docker
 //
+// Without -engine both engines are tried, one after the other, and the names of
+// the subtests begin with the engine's; an engine that does not work here is
+// skipped, or fails where CI=true.
+//
 // testdata/attacks.jsonl has one attack a line: code that an attacker would
 // run, and what must hold then. -corpus FILE runs another file of that form,
-// -report FILE writes what was seen, a line for each attack. The tests build
+// -report FILE is appended what was seen, a line for each attack. The tests build
 // the binary; BIOCAGE_TEST_BINARY names another.
 //
 // # What is judged
@@ -16,12 +20,12 @@
 //
 //	ok         success
 //	error      error.kind exception, or a refused call (argument)
-//	timeout    timeout
-//	oom        memory
-//	crashed    died
-//	busy       busy
-//	cancelled  cancelled
-//	sandbox    sandbox: the server lost or gave up the sandbox
+//	timeout    error.kind timeout
+//	oom        error.kind memory
+//	crashed    error.kind died
+//	busy       error.kind busy
+//	cancelled  error.kind cancelled
+//	sandbox    error.kind sandbox: the server lost or gave up the sandbox
 //
 // More words describe what this server does not end a run for:
 //

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	engineFlag = flag.String("engine", "auto", "engine of the sandboxes: auto, gvisor or docker")
+	engineFlag = flag.String("engine", "", "engine of the sandboxes: gvisor or docker; both, one after the other, when empty")
 	corpusFlag = flag.String("corpus", filepath.Join("testdata", "attacks.jsonl"), "the attacks")
 	reportFlag = flag.String("report", "", "file for what was seen, a line of JSON for each attack")
 )
@@ -37,13 +37,13 @@ const (
 // A lab is the host as the attacks find it: the program, what is secret, what
 // is exposed, and a listener that nobody may reach.
 type lab struct {
-	binary   string
-	config   string
-	fill     map[string]string // the corpus's placeholders
-	canary   string            // content of the canary file
-	env      []string
-	listener net.Listener
-	visitors atomic.Int64
+	binary, engine string
+	config         string
+	fill           map[string]string // the corpus's placeholders
+	canary         string            // content of the canary file
+	env            []string
+	listener       net.Listener
+	visitors       atomic.Int64
 }
 
 func root(t *testing.T) string {
@@ -76,12 +76,12 @@ func program(t *testing.T) string {
 
 // newLab prepares the host. It skips the test where the engine does not work,
 // and fails it where CI says that everything must.
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T, engine string) *lab {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("attacks need sandboxes; they do not run with -short")
 	}
-	l := &lab{binary: program(t), canary: "canary-" + rand.Text()}
+	l := &lab{binary: program(t), engine: engine, canary: "canary-" + rand.Text()}
 	l.workingEngine(t)
 	l.listen(t)
 	l.furnish(t)
@@ -93,12 +93,12 @@ func (l *lab) workingEngine(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, l.binary, "run", "--engine", *engineFlag, "/dev/null").CombinedOutput()
+	out, err := exec.CommandContext(ctx, l.binary, "run", "--engine", l.engine, "/dev/null").CombinedOutput()
 	if err != nil {
 		if os.Getenv("CI") == "true" {
-			t.Fatalf("the engine %s does not work here: %v\n%s", *engineFlag, err, out)
+			t.Fatalf("the engine %s does not work here: %v\n%s", l.engine, err, out)
 		}
-		t.Skipf("the engine %s does not work here: %v\n%s", *engineFlag, err, out)
+		t.Skipf("the engine %s does not work here: %v\n%s", l.engine, err, out)
 	}
 }
 
@@ -163,7 +163,7 @@ func (l *lab) furnish(t *testing.T) {
 	}
 	l.env = append(os.Environ(), "SERVICE_TOKEN="+secret, "AWS_SECRET_ACCESS_KEY="+secret, "DB_PASSWORD="+secret)
 	content, err := json.Marshal(map[string]any{ // JSON is YAML
-		"engine":  *engineFlag,
+		"engine":  l.engine,
 		"sandbox": map[string]any{"memory": memoryLimit, "cpus": 1, "pids": pidsLimit, "disk": diskLimit},
 		"session": map[string]any{"max": maxSessions, "warm": 1},
 		"expose":  map[string]any{"roots": []map[string]string{{"path": ro, "mode": "ro"}, {"path": rw, "mode": "rw"}}},

@@ -42,7 +42,7 @@ func (r *round) hostAction(ctx context.Context, a attack) error {
 	if err := server.Wait(limited); err != nil && limited.Err() != nil {
 		return err
 	}
-	r.siege.a = nil
+	r.a = nil
 	if err := r.steps(ctx, a.Must.Then); err != nil {
 		return err
 	}
@@ -59,11 +59,20 @@ func ending(action string) (func(*client) error, error) {
 		words string
 		end   func(*client) error
 	}{
-		{"kill -9", signal(syscall.SIGKILL)}, {"sigkill", signal(syscall.SIGKILL)},
-		{"sigterm", signal(syscall.SIGTERM)}, {"kill -15", signal(syscall.SIGTERM)}, {"kill -term", signal(syscall.SIGTERM)},
-		{"sigint", signal(syscall.SIGINT)}, {"kill -2", signal(syscall.SIGINT)}, {"kill -int", signal(syscall.SIGINT)},
-		{"sighup", signal(syscall.SIGHUP)}, {"kill -hup", signal(syscall.SIGHUP)},
-		{"stdin", (*client).CloseInput}, {"eof", (*client).CloseInput}, {"client", (*client).CloseInput}, {"disconnect", (*client).CloseInput},
+		{"kill -9", signal(syscall.SIGKILL)},
+		{"sigkill", signal(syscall.SIGKILL)},
+		{"sigterm", signal(syscall.SIGTERM)},
+		{"kill -15", signal(syscall.SIGTERM)},
+		{"kill -term", signal(syscall.SIGTERM)},
+		{"sigint", signal(syscall.SIGINT)},
+		{"kill -2", signal(syscall.SIGINT)},
+		{"kill -int", signal(syscall.SIGINT)},
+		{"sighup", signal(syscall.SIGHUP)},
+		{"kill -hup", signal(syscall.SIGHUP)},
+		{"stdin", (*client).CloseInput},
+		{"eof", (*client).CloseInput},
+		{"client", (*client).CloseInput},
+		{"disconnect", (*client).CloseInput},
 	} {
 		if strings.Contains(action, known.words) {
 			return known.end, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,8 +61,8 @@ func (r *round) client(ctx context.Context, name string) (*client, error) {
 // play runs an attack and what comes before and after it.
 func (r *round) play(ctx context.Context, a attack) (err error) {
 	defer func() {
-		for i := len(r.cleanup) - 1; i >= 0; i-- {
-			err = errors.Join(err, r.cleanup[i]())
+		for _, clean := range slices.Backward(r.cleanup) {
+			err = errors.Join(err, clean())
 		}
 	}()
 	if a.Must.HostAction != "" {

@@ -153,8 +153,8 @@ func (j *judge) memory(m must, c *client) error {
 
 // onHost makes what a step wants on the host.
 func (r *round) onHost(s step) error {
-	r.cleanup = append(r.cleanup, func() error { return os.RemoveAll(s.hostCheck.Path) })
-	path := s.hostCheck.Path
+	r.cleanup = append(r.cleanup, func() error { return os.RemoveAll(s.Path) })
+	path := s.Path
 	switch s.Host {
 	case "mkfile":
 		if err := os.WriteFile(path, []byte("the host's own content\n"), 0o666); err != nil {
