@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LAST_LINE = 200
 _CONTINUATION = 0x80
+_LATE_BYTES = 4096
 
 
 class SpoolFile:
@@ -115,3 +116,22 @@ class Capture:
         """End the capture; the spool's path when the stream was cut and kept on disk."""
         self._spool.close()
         return self._spool.path if self.truncated and self._spool.used else None
+
+
+class Late:
+    """What threads and children write while no cell runs, the first of it."""
+
+    def __init__(self) -> None:
+        """Nothing came yet."""
+        self._kept: dict[str, bytes] = {}
+
+    def add(self, name: str, data: bytes) -> None:
+        """Take the next bytes of a stream."""
+        kept = self._kept.get(name, b"")
+        self._kept[name] = kept + data[: _LATE_BYTES - len(kept)]
+
+    def take(self) -> list[tuple[str, bytes]]:
+        """The parts for the next reply; they are told once."""
+        parts = [("late_" + name, self._kept[name]) for name in sorted(self._kept, reverse=True)]
+        self._kept.clear()
+        return parts

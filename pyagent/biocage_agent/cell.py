@@ -79,6 +79,11 @@ class Displays:
         return {"type": "display_data", "mime": mime, "index": index, "last": last}
 
 
+def new_nonce() -> str:
+    """What a worker must name to answer for a cell."""
+    return os.urandom(16).hex()
+
+
 class Cell:
     """A running cell."""
 
@@ -86,7 +91,7 @@ class Cell:
         """`spool` makes the file for the whole of a named text."""
         self.id = request
         self.number = 0
-        self.nonce = os.urandom(16).hex()
+        self.nonce = ""
         self.max_output = max(MIN_OUTPUT, min(max_output, MAX_OUTPUT))
         self.started = time.monotonic()
         self.boot_started = processes.boot_time()
@@ -101,9 +106,8 @@ class Cell:
         self._captures = {name: Capture(self.max_output, spool(request, name)) for name in _NAMES}
         self._result_spool = spool(request, "result")
 
-    def begin(self, pid: int) -> None:
-        """The worker of this pid gets the cell now."""
-        self.sent = True
+    def watch(self, pid: int) -> None:
+        """The worker of this pid has the cell: its CPU time counts from now on."""
         self._cpu_clock = system.cpu_clock(pid)
         self._cpu_start = self._cpu()
 

@@ -67,6 +67,7 @@ class Interpreter:
         self._zygote_started = 0.0
         self._failures = 0
         self._paused = False
+        self._buffer = memoryview(bytearray(_READ))  # so much memory anew would cost more than the read
         self.pid = 0
         self.ready = False
 
@@ -233,11 +234,11 @@ class Interpreter:
 
     def _read(self, descriptor: int, name: str) -> None:
         try:
-            data = os.read(descriptor, _READ)
+            size = os.readv(descriptor, [self._buffer])
         except BlockingIOError:
             return
-        if data:
-            self._listener.on_output(name, data)
+        if size:
+            self._listener.on_output(name, self._buffer[:size].tobytes())
         else:
             self._loop.unwatch(descriptor)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from biocage_agent import processes, system
-from biocage_agent.capture import SpoolFile
-from biocage_agent.cell import Cell, Death, parse_outcome
+from biocage_agent.capture import Late, SpoolFile
+from biocage_agent.cell import Cell, Death, new_nonce, parse_outcome
 from biocage_agent.frames import Frame, FrameError, Header
 from biocage_agent.inspection import Inspection
 from biocage_agent.interpreter import Interpreter
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Send = Callable[..., None]
 
-_LATE_BYTES = 4096
 _CHILD_SLACK = 0.02
 
 
@@ -50,10 +49,12 @@ class Kernel:
         self._code = b""
         self._waiting: list[tuple[str, int]] = []
         self._inspection = Inspection(send, loop)
-        self._late = {"stdout": bytearray(), "stderr": bytearray()}
+        self._late = Late()
         self._emptier: Emptier | None = None
         self._oom_seen = processes.oom_kills()
         self._untold: Death | None = None
+        self._signalled = False
+        self._nonce = new_nonce()
 
     @property
     def busy(self) -> int:
@@ -99,8 +100,7 @@ class Kernel:
         self._cell = Cell(request, keep, self._spool_file)
         self._cell.number = number(frame.header, "execution_count", 0, 1 << 31, 0)
         self._code = frame.body
-        if not self._interpreter.ready:
-            self._interpreter.ensure()
+        self._interpreter.ensure()
         self._begin()
 
     def _spool_file(self, cell: int, name: str) -> SpoolFile:
@@ -111,10 +111,12 @@ class Kernel:
         cell = self._cell
         if cell is None or cell.sent or not self._interpreter.ready or self._emptier is not None:
             return
-        cell.begin(self._interpreter.pid)
+        cell.nonce = self._nonce
+        cell.sent = True
         self._interpreter.send(
             {
                 "type": "cell",
+                "late_interrupt": self._signalled,
                 "nonce": cell.nonce,
                 "number": cell.number,
                 "max_output": cell.max_output,
@@ -122,7 +124,9 @@ class Kernel:
             },
             self._code,
         )
-        self._code = b""
+        cell.watch(self._interpreter.pid)
+        self._code, self._signalled = b"", False
+        self._nonce = new_nonce()  # made ahead, while the worker is at work
 
     def _interrupt(self, request: int, header: Header) -> None:
         wanted = number(header, "cell", 1, 1 << 53)
@@ -141,6 +145,7 @@ class Kernel:
 
     def _signal_cell(self) -> None:
         if self._cell is not None and self._cell.sent:
+            self._signalled = True
             try:
                 system.interrupt_main_thread(self._interpreter.pid)
             except OSError:
@@ -201,8 +206,7 @@ class Kernel:
         """The worker or a child of it wrote to a standard stream."""
         cell = self._cell
         if cell is None or not cell.sent:
-            late = self._late[name]
-            late += data[: _LATE_BYTES - len(late)]
+            self._late.add(name, data)
             return
         cell.output(name, data)
         if cell.stream_due is not None:
@@ -275,10 +279,7 @@ class Kernel:
         """Send what is left of the streams and the reply."""
         for header, body in cell.stream_frames():
             self._send(header, body)
-        for name, late in self._late.items():
-            if late:
-                parts.append(("late_" + name, bytes(late)))
-                late.clear()
+        parts += self._late.take()
         cpu = cell.cpu_ms()
         self._clear_cell()
         if cell.interrupted and outcome["status"] != "died":

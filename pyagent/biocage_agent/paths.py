@@ -25,6 +25,9 @@ class Identity:
     def __init__(self, uid: int | None) -> None:
         """`uid` is the worker's, or None when it is our own."""
         self._uid = uid
+        self._own = os.geteuid()
+        if uid is not None:
+            os.setegid(uid)  # for good: it gives nothing up, and is one call less each time
 
     @contextlib.contextmanager
     def assumed(self) -> Iterator[None]:
@@ -32,13 +35,11 @@ class Identity:
         if self._uid is None:
             yield
             return
-        os.setegid(self._uid)
         os.seteuid(self._uid)
         try:
             yield
         finally:
-            os.seteuid(os.getuid())
-            os.setegid(os.getgid())
+            os.seteuid(self._own)
 
 
 def kind_of(mode: int) -> str:

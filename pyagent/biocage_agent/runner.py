@@ -99,7 +99,7 @@ class Runner:
                 send({"type": "display", "nonce": nonce, "mime": mime, "last": last}, chunk)
 
         self.shown.begin(show)
-        self._prepare()
+        self._prepare(late_interrupt=frame.header["late_interrupt"])
         outcome = self._guarded(frame)
         if os.getpid() != self._pid:
             self._end_child(outcome)
@@ -121,19 +121,27 @@ class Runner:
         self._streams.flush()
         os._exit(code)
 
-    def _prepare(self) -> None:
-        """Put right what earlier cells may have left behind."""
+    def tidy(self) -> None:
+        """Put right what a cell may have left behind; its reply is out by now, so that nobody waits for this."""
         self._streams.mend()
         self._ceiling.before_cell()
         self.namespace.pop("__warningregistry__", None)
         self.namespace["__builtins__"] = builtins
+        if _signal.getsignal(_SIGINT) is not _signal.default_int_handler:
+            _signal.signal(_SIGINT, _signal.default_int_handler)
+        self._drop_interrupts()
+
+    def _drop_interrupts(self) -> None:
+        while _signal.sigtimedwait(_MASK, 0) is not None:
+            pass
+
+    def _prepare(self, *, late_interrupt: bool) -> None:
+        """See what came since the last cell: files of the host, an interrupt that was meant for that cell."""
+        if late_interrupt:
+            self._drop_interrupts()
         for place, finder in sys.path_importer_cache.items():
             if finder is not None and not place.startswith((sys.prefix, sys.base_prefix)):
                 finder.invalidate_caches()  # type: ignore[attr-defined]
-        if _signal.getsignal(_SIGINT) is not _signal.default_int_handler:
-            _signal.signal(_SIGINT, _signal.default_int_handler)
-        while _signal.sigtimedwait(_MASK, 0) is not None:
-            pass
 
     def _guarded(self, frame: Frame) -> Outcome:
         """Run with SIGINT let in for exactly this time."""

@@ -80,8 +80,16 @@ class Changes:
     def _scan(self) -> dict[str, tuple[int, int, int]]:
         found: dict[str, tuple[int, int, int]] = {}
         deadline = time.monotonic() + _MOST_SECONDS
-        waiting = [self._root]
+        waiting: list[str] = []
         left = _MOST_ENTRIES
+        try:
+            # No program can put a link in the root's place, and most often there is nothing below.
+            left -= self._look(self._root, waiting, found, left)
+        except OSError:
+            waiting = [self._root]
+        if not waiting:
+            self._partial = left <= 0
+            return found
         with self._actor.assumed():
             while waiting and left > 0 and time.monotonic() < deadline:
                 left -= self._scan_folder(waiting.pop(), waiting, found, left)
@@ -89,22 +97,27 @@ class Changes:
         return found
 
     def _scan_folder(self, place: str, waiting: list[str], found: dict[str, tuple[int, int, int]], left: int) -> int:
-        seen = 0
         try:
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    seen += 1
-                    if seen > left:
-                        break
-                    if entry.name.startswith(".") or entry.name in _SKIP:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
+            return self._look(place, waiting, found, left)
+        except OSError:
+            return 1
+
+    def _look(self, place: str, waiting: list[str], found: dict[str, tuple[int, int, int]], left: int) -> int:
+        """Note what one folder holds; how many entries that were."""
+        seen = 0
+        with os.scandir(place) as entries:
+            for entry in entries:
+                seen += 1
+                if seen > left:
+                    break
+                if entry.name.startswith(".") or entry.name in _SKIP:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    with contextlib.suppress(OSError):
                         info = entry.stat(follow_symlinks=False)
                         found[entry.path] = (info.st_mtime_ns, info.st_size, info.st_ino)
-        except OSError:
-            return seen + 1
         return seen + 1
 
 
