@@ -23,6 +23,7 @@ type StartRequest struct {
 	SpoolBytes  int64    `json:"spool_bytes"`
 	Packages    []string `json:"packages,omitempty"`
 	Network     bool     `json:"network,omitempty"`
+	Wipe        []string `json:"wipe,omitempty"` // emptied by each reset, whatever files it keeps
 }
 
 // StartReply tells that a worker is ready.

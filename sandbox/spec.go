@@ -11,6 +11,7 @@ import (
 const (
 	WorkDir  = "/work"        // the workspace: tmpfs, writable, the working directory
 	TempDir  = "/tmp"         // tmpfs, writable
+	ShmDir   = "/dev/shm"     // tmpfs, writable, for shared memory
 	AgentDir = "/opt/biocage" // the agent's source, read-only
 )
 

@@ -75,6 +75,7 @@ func (k *kernel) ready(ctx context.Context, base Base) error {
 		SpoolBytes:  min(spoolBytes, base.Spec.Limits.DiskBytes/4),
 		Packages:    base.Packages,
 		Network:     base.Spec.Network != sandbox.NetworkNone,
+		Wipe:        []string{sandbox.ShmDir},
 	})
 	if err != nil {
 		return fmt.Errorf("start the interpreter: %w", err)

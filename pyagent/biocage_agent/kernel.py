@@ -155,10 +155,12 @@ class Kernel:
         self.kill_worker("reset", respawn=False)
         self._untold = None
         self._waiting.append(("reset_reply", request))
+        places = list(self._settings.wipe)
         if not keep_files:
-            self._emptier = Emptier([self._files.workspace, self._files.temp], self._files.identity)
+            places += [self._files.workspace, self._files.temp]
             self._files.forget()
-            self._step_emptier()
+        self._emptier = Emptier(places, self._files.identity, None if keep_files else self._files.changes.baseline)
+        self._step_emptier()
         self._interpreter.ensure()
 
     def _step_emptier(self) -> None:
@@ -166,7 +168,6 @@ class Kernel:
             return
         if self._emptier.step():
             self._emptier = None
-            self._files.changes.baseline()
             self.on_ready()
         else:
             self._loop.at("empty", 0.0, self._step_emptier)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from biocage_agent.requests import flag, number, words
+from biocage_agent.requests import RequestError, flag, number, words
 from biocage_agent.zygote import WorkerSetup
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ class Settings(NamedTuple):
     setup: WorkerSetup
     preload: tuple[str, ...]
     spool_bytes: int
+    wipe: tuple[str, ...]
 
 
 def parse_settings(header: Header, files: FileService, drop_uid: int | None) -> Settings:
@@ -30,4 +32,13 @@ def parse_settings(header: Header, files: FileService, drop_uid: int | None) -> 
         packages=words(header, "packages"),
         network=flag(header, "network"),
     )
-    return Settings(setup, words(header, "preload"), number(header, "spool_bytes", 0, 1 << 50, 0))
+    spool_bytes = number(header, "spool_bytes", 0, 1 << 50, 0)
+    return Settings(setup, words(header, "preload"), spool_bytes, _wipe(header))
+
+
+def _wipe(header: Header) -> tuple[str, ...]:
+    places = words(header, "wipe")
+    for place in places:
+        if not place.startswith("/") or "\0" in place or os.path.normpath(place) != place or place == "/":
+            raise RequestError("bad_request", "wipe must list absolute paths of directories, without dots")
+    return places

@@ -7,8 +7,11 @@ import errno
 import json
 import os
 import time
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _MOST_ENTRIES = 4000
 _MOST_SECONDS = 0.1
@@ -160,9 +163,10 @@ class Emptier:
     costs nothing, however deep a program made it. No program runs meanwhile.
     """
 
-    def __init__(self, roots: list[str], actor: Actor) -> None:
-        """The roots themselves stay."""
+    def __init__(self, roots: list[str], actor: Actor, then: Callable[[], None] | None = None) -> None:
+        """The roots themselves stay; `then` is called when all is done."""
         self._roots = roots
+        self._then = then
         self._actor = actor
         self._place = -1
         self._device = -1
@@ -178,6 +182,8 @@ class Emptier:
                     self._enter_root(self._roots.pop())
                 elif not self._clear(deadline):
                     return False
+        if self._then is not None:
+            self._then()
         return True
 
     def _enter_root(self, path: str) -> None:

@@ -307,6 +307,27 @@ def test_reset_may_keep_files(host: Host) -> None:
     assert host.value("('x' in globals(), open('f').read())") == "(False, 'kept')"
 
 
+def test_reset_empties_shared_memory(fresh: Callable[..., Host]) -> None:
+    host = fresh()
+    shared = host.base / "shm"
+    shared.mkdir()
+    host.start(wipe=[str(shared), str(host.base / "missing")])
+    for keep_files in (False, True):
+        (shared / "folder").mkdir()
+        (shared / "folder" / "segment").write_bytes(b"secret")
+        (shared / "sem").write_bytes(b"")
+        host.write("kept.txt", b"1")
+        host.run("open('new.txt', 'w').close()")
+        host.reset(keep_files=keep_files)
+        assert list(shared.iterdir()) == []
+        assert (host.workspace / "kept.txt").exists() is keep_files
+
+
+@pytest.mark.parametrize("wipe", ["/dev/shm", ["/"], ["dev/shm"], ["/dev/../etc"], ["/dev\0"], [7]])  # noqa: S108
+def test_what_cannot_be_wiped_is_refused(fresh: Callable[..., Host], wipe: object) -> None:
+    assert fresh().start(wipe=wipe)["code"] == "bad_request"
+
+
 def test_reset_answers_the_running_cell_first(host: Host) -> None:
     request = host.begin("print('started', flush=True)\nwhile True: pass")
     time.sleep(0.3)
@@ -370,7 +391,7 @@ def test_a_fork_bomb_is_ended_by_reset(fresh: Callable[..., Host]) -> None:
 
 def test_the_supervisor_goes_before_what_the_program_starts(host: Host) -> None:
     code = "import subprocess\nint(subprocess.run(['nice'], capture_output=True).stdout)"
-    assert int(host.value(code)) > os.getpriority(os.PRIO_PROCESS, host.process.pid)
+    assert int(host.value(code) or 0) > os.getpriority(os.PRIO_PROCESS, host.process.pid)
 
 
 def _parent(pid: int) -> int:
