@@ -63,9 +63,13 @@ func TestAttacks(t *testing.T) {
 func besiege(t *testing.T, engine string) {
 	t.Helper()
 	l := newLab(t, engine)
-	lines, err := load(*corpusFlag, engine, l.fill)
-	if err != nil {
-		t.Fatal(err)
+	var lines []line
+	for _, file := range strings.Split(*corpusFlag, ",") {
+		more, err := load(file, engine, l.fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, more...)
 	}
 	s := &siege{lab: l}
 	t.Cleanup(func() {

@@ -9,7 +9,8 @@
 // skipped, or fails where CI=true.
 //
 // testdata/attacks.jsonl has one attack a line: code that an attacker would
-// run, and what must hold then. -corpus FILE runs another file of that form,
+// run, and what must hold then; more.jsonl has what was found while trying
+// them. -corpus names other files of that form, by comma;
 // -report FILE is appended what was seen, a line for each attack. The tests build
 // the binary; BIOCAGE_TEST_BINARY names another.
 //

@@ -22,7 +22,7 @@ import (
 
 var (
 	engineFlag = flag.String("engine", "", "engine of the sandboxes: gvisor or docker; both, one after the other, when empty")
-	corpusFlag = flag.String("corpus", filepath.Join("testdata", "attacks.jsonl"), "the attacks")
+	corpusFlag = flag.String("corpus", "testdata/attacks.jsonl,testdata/more.jsonl", "files with attacks, by comma")
 	reportFlag = flag.String("report", "", "file for what was seen, a line of JSON for each attack")
 )
 

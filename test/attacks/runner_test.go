@@ -30,6 +30,11 @@ func TestEveryAttackIsUnderstood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		more, err := load("testdata/more.jsonl", engine, filled())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, more...)
 		ids := map[string]bool{}
 		for _, l := range lines {
 			if l.unclear != nil {
