@@ -64,7 +64,7 @@ func besiege(t *testing.T, engine string) {
 	t.Helper()
 	l := newLab(t, engine)
 	var lines []line
-	for _, file := range strings.Split(*corpusFlag, ",") {
+	for file := range strings.SplitSeq(*corpusFlag, ",") {
 		more, err := load(file, engine, l.fill)
 		if err != nil {
 			t.Fatal(err)
