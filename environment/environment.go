@@ -41,7 +41,9 @@ type Package struct {
 // Env is what processes inside need to use this environment: the search path,
 // the locale, and where matplotlib finds its settings. MPLCONFIGDIR must be
 // writable, or matplotlib makes its font list anew in every process; a start-up
-// hook inside the environment puts the prepared list there.
+// hook inside the environment puts the prepared list there. Arrow, which pandas
+// keeps its texts in, takes a gibibyte of addresses at its first use with its
+// own allocator; half of what the interpreter's soft memory limit allows.
 func (e Environment) Env() []string {
 	return []string{
 		"PATH=" + venvDir + "/bin:/usr/local/bin:/usr/bin:/bin",
@@ -52,6 +54,7 @@ func (e Environment) Env() []string {
 		"MPLBACKEND=Agg",
 		"MPLCONFIGDIR=/tmp/.matplotlib",
 		"MATPLOTLIBRC=" + supportDir + "/matplotlibrc",
+		"ARROW_DEFAULT_MEMORY_POOL=system",
 	}
 }
 
