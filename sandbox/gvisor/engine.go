@@ -144,7 +144,12 @@ func (in *instance) remove() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return len(ids), errors.Join(removeGroups(in.groupName()), os.RemoveAll(in.dir))
+	// The directory is the only trace of the groups: it stays while they do, so
+	// that the next sweep finds them.
+	if err := removeGroups(in.groupName()); err != nil {
+		return 0, err
+	}
+	return len(ids), os.RemoveAll(in.dir)
 }
 
 // removeGroups deletes the control groups of an instance wherever they are.
