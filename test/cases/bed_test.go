@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.String("engine", "", "engines by comma; every one that works here by default")
-	flag.String("corpus", filepath.Join("testdata", "cases.jsonl")+","+filepath.Join("testdata", "abilities.jsonl"), "files of cases by comma")
+	flag.String("corpus", "testdata/cases.jsonl,testdata/kinds.jsonl,testdata/abilities.jsonl", "files of cases by comma")
 	flag.String("environment", "default", "the Python environment of the sandboxes")
 	flag.String("servers", "2", "how many cases run at one time")
 	flag.Parse()

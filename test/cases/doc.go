@@ -1,6 +1,7 @@
 // Package cases runs a corpus of hard cases against the real binary: each line
 // of testdata/cases.jsonl is a public report about some sandbox, notebook or
 // MCP server, written as calls and what must hold for their answers.
+// testdata/kinds.jsonl has neighbours of them, so that whole kinds are covered;
 // testdata/abilities.jsonl has the same form: what docs/FEATURES.md promises and
 // no report is about.
 //
