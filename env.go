@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/biocypher/biocage-mcp/environment"
 	"github.com/biocypher/biocage-mcp/internal/spell"
+	"github.com/biocypher/biocage-mcp/pyagent"
 )
 
 const envHelp = `The Python environments that sandboxes start from.
@@ -102,16 +104,45 @@ func envBuild(ctx context.Context, p process, args []string) error {
 	begin := time.Now()
 	env, err := store.Build(ctx, req)
 	display.end()
+	image := ""
+	if err == nil {
+		image, err = publish(ctx, p, f, store, env)
+	}
 	if err = errors.Join(err, closer.Close()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "%s is ready: Python %s, %d packages, %s, in %s\n",
 		env.Name, env.Version, len(env.Packages), sizeText(env.Size), time.Since(begin).Round(time.Second))
+	if image != "" {
+		_, imageErr := fmt.Fprintln(p.stdout, "as an image, without a server: docker run --rm -i "+image)
+		err = errors.Join(err, imageErr)
+	}
 	for _, note := range env.Notes {
 		_, noteErr := fmt.Fprintln(p.stdout, "note: "+note)
 		err = errors.Join(err, noteErr)
 	}
 	return err
+}
+
+// publish makes the image for use by hand where a Docker daemon is used, and
+// tells its name.
+func publish(ctx context.Context, p process, f *flagSet, store *environment.Store, env environment.Environment) (string, error) {
+	cfg, err := f.load(p)
+	if err != nil {
+		return "", err
+	}
+	h := host{p: p, cfg: cfg}
+	agent, err := pyagent.Install(filepath.Join(h.dataDir(), "agent"))
+	if err != nil {
+		return "", err
+	}
+	switch err := store.Publish(ctx, env, agent); {
+	case errors.Is(err, environment.ErrNoDocker):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("the environment is ready, but not as an image: %w", err)
+	}
+	return environment.HandImage(env.Name), nil
 }
 
 func envList(ctx context.Context, p process, args []string) error {

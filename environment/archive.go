@@ -29,7 +29,25 @@ func archiveTime() time.Time { return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC
 // without times, device nodes and extended attributes.
 func writeTree(ctx context.Context, dir string, w io.Writer) error {
 	t := treeWriter{dir: dir, tar: tar.NewWriter(w), links: make(map[uint64]string)}
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	if err := t.walk(ctx); err != nil {
+		return err
+	}
+	if err := t.tar.Close(); err != nil {
+		return fmt.Errorf("archive %s: %w", dir, err)
+	}
+	return nil
+}
+
+type treeWriter struct {
+	dir    string
+	prefix string // of all names in the archive
+	tar    *tar.Writer
+	links  map[uint64]string // inode of a file with several names: the first name
+}
+
+// walk adds everything below dir.
+func (t *treeWriter) walk(ctx context.Context) error {
+	err := filepath.WalkDir(t.dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -39,18 +57,9 @@ func writeTree(ctx context.Context, dir string, w io.Writer) error {
 		return t.add(name, entry)
 	})
 	if err != nil {
-		return fmt.Errorf("archive %s: %w", dir, err)
-	}
-	if err := t.tar.Close(); err != nil {
-		return fmt.Errorf("archive %s: %w", dir, err)
+		return fmt.Errorf("archive %s: %w", t.dir, err)
 	}
 	return nil
-}
-
-type treeWriter struct {
-	dir   string
-	tar   *tar.Writer
-	links map[uint64]string // inode of a file with several names: the first name
 }
 
 func (t *treeWriter) add(name string, entry fs.DirEntry) error {
@@ -62,7 +71,7 @@ func (t *treeWriter) add(name string, entry fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Name: filepath.ToSlash(relative), Mode: tarMode(info.Mode()), ModTime: archiveTime(), Format: tar.FormatPAX}
+	header := &tar.Header{Name: path.Join(t.prefix, filepath.ToSlash(relative)), Mode: tarMode(info.Mode()), ModTime: archiveTime(), Format: tar.FormatPAX}
 	switch {
 	case info.IsDir():
 		header.Typeflag = tar.TypeDir

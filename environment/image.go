@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // DaemonImages is what this package asks of a Docker daemon; the Docker engine
@@ -16,6 +17,9 @@ type DaemonImages interface {
 	// ImportImage makes the image ref of a root file system's tar; changes are
 	// Dockerfile instructions.
 	ImportImage(ctx context.Context, ref string, rootfs io.Reader, changes []string) error
+	// DeriveImage makes the image ref of the image base: with the files of a
+	// tar that is laid over it, and with changes. Nothing of it runs.
+	DeriveImage(ctx context.Context, base, ref string, files io.Reader, changes []string) error
 	// TagImage gives the image ref a second name.
 	TagImage(ctx context.Context, ref, tag string) error
 	// RemoveImage removes a reference; no error when there is none.
@@ -59,7 +63,7 @@ func (s *Store) Load(ctx context.Context, e Environment) error {
 	return nil
 }
 
-// imageChanges make the image usable by hand too: docker run -it biocage/default.
+// imageChanges let a person start the environment's bare Python.
 func imageChanges(e Environment) []string {
 	changes := []string{"WORKDIR /work", fmt.Sprintf("CMD [%q]", e.Python)}
 	for _, entry := range e.Env() {
@@ -68,13 +72,21 @@ func imageChanges(e Environment) []string {
 	return changes
 }
 
-// removeImages removes what Load made for these versions, and the latest tag.
+// removeImages removes what Load made for these versions; with the version
+// "latest", what Publish made too.
 func (s *Store) removeImages(ctx context.Context, name string, versions []string) error {
 	if s.docker == nil {
 		return nil
 	}
+	refs := make([]string, 0, len(versions)+1)
 	for _, version := range versions {
-		if err := s.docker.RemoveImage(ctx, imageRepository(name)+":"+version); err != nil {
+		refs = append(refs, imageRepository(name)+":"+version)
+	}
+	if slices.Contains(versions, "latest") { // all of it goes
+		refs = append(refs, HandImage(name))
+	}
+	for _, ref := range refs {
+		if err := s.docker.RemoveImage(ctx, ref); err != nil {
 			return fmt.Errorf("remove an image of environment %q: %w", name, err)
 		}
 	}

@@ -149,7 +149,7 @@ func TestRemove(t *testing.T) {
 	if err := s.Remove(t.Context(), "mine"); !errors.Is(err, ErrNotBuilt) {
 		t.Errorf("the second Remove: got %v, want ErrNotBuilt", err)
 	}
-	if diff := cmp.Diff([]string{e.Image, "biocage/mine:latest"}, docker.removed); diff != "" {
+	if diff := cmp.Diff([]string{e.Image, "biocage/mine:latest", "biocage:mine"}, docker.removed); diff != "" {
 		t.Error(diff)
 	}
 	if left, err := os.ReadDir(s.temp()); err != nil || len(left) > 0 {
@@ -220,6 +220,7 @@ type fakeDaemon struct {
 	imported []string
 	removed  []string
 	refusal  error
+	derived  int
 	export   func() (io.ReadCloser, error)
 }
 
@@ -239,6 +240,23 @@ func (d *fakeDaemon) ImportImage(_ context.Context, ref string, rootfs io.Reader
 	}
 	d.images = map[string]string{ref: "id"}
 	d.content, d.changes, d.imported = string(content), changes, append(d.imported, ref)
+	return nil
+}
+
+func (d *fakeDaemon) DeriveImage(_ context.Context, base, ref string, files io.Reader, changes []string) error {
+	content, err := io.ReadAll(files)
+	if err != nil {
+		return fmt.Errorf("the stream broke: %w", err)
+	}
+	if d.refusal != nil {
+		return d.refusal
+	}
+	d.derived++
+	d.images[ref] = fmt.Sprintf("%s of %s", ref, d.images[base])
+	if d.derived > 1 {
+		d.images[ref] += fmt.Sprint(" ", d.derived)
+	}
+	d.content, d.changes = string(content), changes
 	return nil
 }
 

@@ -16,6 +16,7 @@ func starters() []string {
 	return []string{
 		". run",                             // the signals' goroutine ends with run's context
 		"environment Store.Load",            // ends with its pipe, which Load closes
+		"environment Store.Publish",         // ends with its pipe, which Publish closes
 		"internal/serve Stdio.Serve",        // the writer is waited for; the reader ends with the input
 		"internal/serve calls.admit",        // calls.end waits
 		"internal/serve calls.end",          // ends with the calls

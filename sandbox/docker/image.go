@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -50,6 +51,34 @@ func (e *Engine) ImportImage(ctx context.Context, ref string, tar io.Reader, cha
 			return fmt.Errorf("docker: import image %s: %w", ref, explain(e.host, errors.New(line.Error)))
 		}
 	}
+}
+
+// DeriveImage makes the image ref of the image base, with the files of a tar
+// laid over it and with changes. Nothing of it runs. The container that it is
+// made in has no labels of ours, because the image and then every container of
+// the image would have them; what a crash leaves of it goes by its name.
+func (e *Engine) DeriveImage(ctx context.Context, base, ref string, files io.Reader, changes []string) error {
+	name := "biocage-derive-" + strings.NewReplacer("/", "-", ":", "-").Replace(ref)
+	fault := func(err error) error {
+		return fmt.Errorf("docker: make image %s: %w", ref, errors.Join(explain(e.host, err), e.removeWithin(ctx, name)))
+	}
+	if err := e.removeWithin(ctx, name); err != nil {
+		return fmt.Errorf("docker: make image %s: %w", ref, err)
+	}
+	made, err := e.api.ContainerCreate(ctx, &container.Config{
+		Image: base, Entrypoint: []string{"/nothing"},
+	}, &container.HostConfig{NetworkMode: "none"}, nil, nil, name)
+	if err != nil {
+		return fault(err)
+	}
+	if err := e.api.CopyToContainer(ctx, made.ID, "/", files, container.CopyToContainerOptions{}); err != nil {
+		return fault(err)
+	}
+	commit := container.CommitOptions{Reference: ref, Changes: changes, Config: &container.Config{}}
+	if _, err := e.api.ContainerCommit(ctx, made.ID, commit); err != nil {
+		return fault(err)
+	}
+	return e.removeWithin(ctx, made.ID)
 }
 
 // ExportImage is the root file system of the image ref as a tar. Closing the
