@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import stat
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -187,6 +188,9 @@ class Emptier:
         return True
 
     def _enter_root(self, path: str) -> None:
+        """Begin with a root; the program may have closed it to itself, but only one of its own."""
+        with contextlib.suppress(OSError):
+            os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | stat.S_IRWXU)
         try:
             self._place = os.open(path, _FOLDER)
             self._device = os.fstat(self._place).st_dev

@@ -375,6 +375,14 @@ def test_reset_deletes_what_is_hard_to_delete(host: Host) -> None:
     assert list(host.workspace.iterdir()) == []
 
 
+def test_reset_opens_a_workspace_that_was_closed(host: Host) -> None:
+    host.run("import os\nopen('left.txt', 'w').close(); os.chmod('.', 0)")
+    assert host.workspace.stat().st_mode & 0o777 == 0
+    host.reset()
+    assert host.workspace.stat().st_mode & 0o700 == 0o700
+    assert host.value("import os; os.listdir('.')") == "[]"
+
+
 def test_a_fork_bomb_is_ended_by_reset(fresh: Callable[..., Host]) -> None:
     host = fresh()
     host.start()
