@@ -27,6 +27,8 @@ _LIBRARIES = tuple(
         if path not in ("/", "/usr")
     }
 )
+_GENERATED = ("<frozen ", "<__array_function__ ", "<decorator-gen-", "<attrs generated ")
+_COMPILED = (".pyx", ".pxi", ".pxd", ".pyx.in", ".pxi.in", ".c", ".cc", ".cpp", ".h", ".rs")
 _TracebackException = traceback.TracebackException
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -63,9 +65,10 @@ def _steps(trace: TracebackType | None) -> Iterator[_Step]:
 
 def is_user_file(name: str) -> bool:
     """Tell whether a frame's file belongs to the user, not to Python, a library or us."""
-    if name.startswith(("<frozen", _AGENT)):
+    if name.startswith(_GENERATED) or name.startswith((_AGENT, *_LIBRARIES)):
         return False
-    return not name.startswith(_LIBRARIES)
+    # Compiled extensions name their sources as they lay when they were built: pandas/_libs/index.pyx.
+    return os.path.isabs(name) or not name.endswith(_COMPILED)
 
 
 def _is_ours(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from inspect import CO_COROUTINE, CO_VARARGS, CO_VARKEYWORDS
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,35 +18,79 @@ _HIDDEN = frozenset({"display", "exit", "quit"})
 def _exact(value: object, module: str, name: str) -> bool:
     """Tell whether value's class is exactly the named one, by the class's own records."""
     kind = type(value)
-    return (type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__name__")) == (module, name)
+    names = _plain(type.__getattribute__(kind, "__module__")), _plain(type.__getattribute__(kind, "__name__"))
+    return names == (module, name)
+
+
+def _plain(text: object) -> str:
+    """The text itself, since names may be of classes that derive from str; "" for anything else."""
+    return str.__str__(text) if issubclass(type(text), str) else ""
 
 
 def _cut(text: str) -> str:
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = _plain(text).encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
-def _summary(value: object) -> str:  # noqa: PLR0911
+def _summary(value: Any) -> str:  # noqa: PLR0911
     kind = type(value)
     if value is None or kind in (bool, float, complex):
         return repr(value)
     if kind is int:
-        bits = int.bit_length(value)  # type: ignore[arg-type]
+        bits = int.bit_length(value)
         return repr(value) if bits < 256 else f"integer of {bits} bits"  # noqa: PLR2004
     if kind in (str, bytes):
-        text: Any = value
+        text = value
         head = repr(text[:80])
         return head if len(text) <= 80 else f"{head}… ({len(text)} long)"  # noqa: PLR2004
     if kind in _SIZED:
-        sized: Any = value
+        sized = value
         return f"{len(sized)} items"
     if kind is ModuleType:
-        return "module"
-    if kind in (FunctionType, BuiltinFunctionType):
-        return "function"
-    if isinstance(value, type):
-        return "class"
-    return _library_summary(value)
+        return _own(value, "__name__") or "without a name"
+    if kind is FunctionType:
+        return _signature(value)
+    if kind is BuiltinFunctionType:
+        return f"{value.__name__}(…)"
+    if issubclass(kind, type):
+        return _class_name(value)
+    return _library_summary(value) or f"object of class {_class_name(kind)}"
+
+
+def _own(value: object, name: str) -> str:
+    """A text in a module's dictionary; modules may have functions that make attributes."""
+    return _plain(object.__getattribute__(value, "__dict__").get(name))
+
+
+def _class_name(kind: type) -> str:
+    """A class's name, with its module when that is not the user's own."""
+    name = _plain(type.__getattribute__(kind, "__qualname__"))
+    module = _plain(type.__getattribute__(kind, "__module__"))
+    return name if module in ("", "__main__", "builtins") else f"{module}.{name}"
+
+
+def _signature(function: FunctionType) -> str:
+    """The head of a function from its code object: names only, since defaults and annotations may be anything."""
+    code = function.__code__
+    names = list(code.co_varnames)
+    plain, only = code.co_argcount, code.co_kwonlyargcount
+    optional = set(names[plain - len(function.__defaults__ or ()) : plain]) | set(function.__kwdefaults__ or ())
+    shown = [name + "=…" if name in optional else name for name in names[: plain + only]]
+    keywords = shown[plain:]
+    shown = shown[:plain]
+    if code.co_posonlyargcount:
+        shown.insert(code.co_posonlyargcount, "/")
+    place = plain + only
+    if code.co_flags & CO_VARARGS:
+        shown.append("*" + names[place])
+        place += 1
+    elif keywords:
+        shown.append("*")
+    shown += keywords
+    if code.co_flags & CO_VARKEYWORDS:
+        shown.append("**" + names[place])
+    word = "async " if code.co_flags & CO_COROUTINE else ""
+    return f"{word}{_plain(function.__name__)}({', '.join(shown)})"
 
 
 def _library_summary(value: Any) -> str:

@@ -81,6 +81,33 @@ def test_library_frames_are_summed_up(host: Host) -> None:
     assert result.traceback.count("File ") == 1
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["pyarrow/table.pxi", "pandas/_libs/x.pyx", "<frozen importlib._bootstrap>", "<__array_function__ internals>"],
+)
+def test_frames_of_extensions_are_those_of_libraries(host: Host, name: str) -> None:
+    code = f"""
+        import json
+        inner = {{}}
+        exec(compile("def fail(pairs): return 1 / 0", {name!r}, "exec"), inner)
+        def hook(): json.loads('{{}}', object_pairs_hook=inner['fail'])
+        exec(compile("def call(f): f()", {name!r}, "exec"), inner)
+        inner['call'](hook)
+    """
+    result = host.run(textwrap.dedent(code))
+    assert result.error == "ZeroDivisionError"
+    assert result.traceback.count("File ") == 2
+    assert "  [1 frame of libraries, the last in " + name + ", line 1, in call]\n" in result.traceback
+    notes = [line for line in result.traceback.splitlines() if "of libraries" in line]
+    assert len(notes) == 2
+    assert notes[1].endswith(f"frames of libraries, the last in {name}, line 1, in fail]")
+
+
+def test_a_real_pyx_of_the_users_is_no_library(host: Host) -> None:
+    code = "exec(compile('def f(): 1 / 0', '/work/own.pyx', 'exec'))\nexec(compile('f()', 'relative.py', 'exec'))"
+    assert host.run(code).traceback.count("File ") == 3
+
+
 def test_chains_and_groups(host: Host) -> None:
     result = host.run("try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError('outer') from e")
     assert "direct cause" in result.traceback

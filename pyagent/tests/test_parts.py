@@ -110,7 +110,7 @@ def test_a_process_that_has_ended_is_told_from_one_that_lives() -> None:
 
 def test_awaiting_at_the_top_level(host: Host) -> None:
     assert host.value("import asyncio\nawait asyncio.sleep(0.01, 'z')") == "'z'"
-    code = "async def g():\n    for i in range(3): yield i\n[x async for x in g()]"
+    code = "async g():\n    for i in range(3): yield i\n[x async for x in g()]"
     assert host.value(code) == "[0, 1, 2]"
     assert host.run("async with asyncio.timeout(5): pass").status == "ok" or sys.version_info < (3, 11)
     assert host.value("asyncio.run(asyncio.sleep(0, 'run'))") == "'run'"
@@ -229,7 +229,22 @@ def test_inspection(host: Host) -> None:
         class Sneaky(list):
             def __len__(self): raise ValueError
         bad, sneaky = Bad(), Sneaky()
-        def f(): pass
+        def f(a, /, b, c=Bad(), *rest, d, e=Bad(), **more) -> 1 / 1: pass
+        async def g(*, key): pass
+        h = len
+        class Meta(type):
+            def __getattribute__(cls, name): raise ValueError(name)
+        class Odd(metaclass=Meta): pass
+        odd = Odd()
+        class Text(str):
+            def __str__(self): raise ValueError
+            __format__ = __add__ = __eq__ = __hash__ = encode = __str__
+        def trick(): pass
+        trick.__name__ = Text('renamed')
+        tricky = type(Text('Tricky'), (), {'__qualname__': Text('Tricky')})()
+        lock = __import__('threading').Lock()
+        import os.path as path
+        math.__name__ = 'renamed'
         globals()['odd \\ud800 name'] = 1
     """
     host.run(textwrap.dedent(code))
@@ -239,11 +254,19 @@ def test_inspection(host: Host) -> None:
     assert found["items"] == ("list", "2 items")
     assert found["mapping"] == ("dict", "1 items")
     assert found["none"] == ("NoneType", "None")
-    assert found["math"] == ("module", "module")
-    assert found["f"] == ("function", "function")
-    assert found["Bad"] == ("type", "class")
-    assert found["bad"] == ("Bad", "")
-    assert found["sneaky"] == ("Sneaky", "")
+    assert found["math"] == ("module", "renamed")
+    assert found["path"] == ("module", "posixpath")
+    assert found["f"] == ("function", "f(a, /, b, c=…, *rest, d, e=…, **more)")
+    assert found["g"] == ("function", "async g(*, key)")
+    assert found["h"] == ("builtin_function_or_method", "len(…)")
+    assert found["Bad"] == ("type", "Bad")
+    assert found["bad"] == ("Bad", "object of class Bad")
+    assert found["Odd"] == ("Meta", "Odd")
+    assert found["odd"] == ("Odd", "object of class Odd")
+    assert found["lock"] == ("lock", "object of class _thread.lock")
+    assert found["trick"] == ("function", "renamed()")
+    assert found["tricky"] == ("Tricky", "object of class Tricky")
+    assert found["sneaky"] == ("Sneaky", "object of class Sneaky")
     assert "bits" in found["big"][1]
     assert "1000 long" in found["text"][1]
     assert (reply["more"], reply["cwd"]) == (0, str(host.workspace))
