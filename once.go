@@ -113,7 +113,7 @@ func runOnce(ctx context.Context, p process, args []string) error {
 	}
 	h := host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
 	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) {
-		o.Warm, o.AnswerWithin = 0, cfg.Run.Timeout.Std()+o.InterruptGrace+time.Minute
+		o.Warm, o.AnswerWithin = 0, o.StartTimeout+cfg.Run.Timeout.Std()+o.InterruptGrace+time.Minute
 	})
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ type BusyError struct {
 // Error implements error.
 func (e *BusyError) Error() string {
 	if e.RunID == "" {
-		return "The session's sandbox is still being started for the calls before this one; call again."
+		return "The session's sandbox is still being started; call again."
 	}
 	return fmt.Sprintf("The session has been busy with run %s for %s.", e.RunID, e.Since.Round(100*time.Millisecond))
 }

@@ -24,6 +24,7 @@ type fakeEngine struct {
 	fail    error
 	live    bool
 	slow    time.Duration // what making a sandbox takes
+	load    time.Duration // what its agent needs to load the libraries
 	closed  bool
 	created atomic.Int64
 }
@@ -56,7 +57,7 @@ func (e *fakeEngine) Create(_ context.Context, spec sandbox.Spec) (sandbox.Sandb
 	host, guest := net.Pipe()
 	sb := &fakeSandbox{
 		id: fmt.Sprintf("fake-%d", e.created.Add(1)), spec: spec, stream: host,
-		done: make(chan struct{}), agent: &fakeAgent{stream: guest, gone: make(chan struct{}), files: map[string][]byte{}},
+		done: make(chan struct{}), agent: &fakeAgent{stream: guest, load: e.load, gone: make(chan struct{}), files: map[string][]byte{}},
 	}
 	e.made = append(e.made, sb)
 	go func() {
@@ -143,6 +144,9 @@ type fakeAgent struct {
 	files  map[string][]byte
 	cell   *fakeCell
 	mute   bool // answers nothing any more
+	load   time.Duration
+	pings  int // that came before the start's reply
+	loaded bool
 	gone   chan struct{}
 }
 
@@ -227,6 +231,19 @@ func (a *fakeAgent) handle(req fakeRequest, body []byte) bool {
 	}
 	ok := map[string]any{"type": "x_reply", "id": req.ID, "status": "ok"}
 	switch req.Type {
+	case "start_request":
+		go func() {
+			time.Sleep(a.load)
+			a.mu.Lock()
+			a.loaded = true
+			a.mu.Unlock()
+			a.sendRaw(ok, nil)
+		}()
+		return true
+	case "ping_request":
+		if !a.loaded {
+			a.pings++
+		}
 	case "execute_request":
 		c := &fakeCell{id: req.ID, code: string(body), int1: make(chan struct{}, 4), reset: make(chan struct{})}
 		a.cell = c

@@ -50,22 +50,25 @@ func (m *Manager) startKernel(ctx context.Context, base Base, label string) (*ke
 		sandbox: sb, conn: pyagent.NewConn(sb.Stream()), log: m.log,
 		gone: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if err := k.ready(ctx, base); err != nil {
+	if err := m.ready(ctx, k, base); err != nil {
 		if ctx.Err() == nil { // else nothing happened to the sandbox: we gave it up
 			err = k.explain(err)
 		}
 		return nil, errors.Join(err, k.close(context.WithoutCancel(ctx)))
 	}
-	m.spawn(func() { k.watch(m.life) })
 	return k, nil
 }
 
-func (k *kernel) ready(ctx context.Context, base Base) error {
+// ready waits until code can run. The lease counts from the start request, and
+// loading the libraries may take longer on a busy machine, so it is kept
+// from then on.
+func (m *Manager) ready(ctx context.Context, k *kernel, base Base) error {
 	info, err := k.conn.Hello(ctx)
 	if err != nil {
 		return fmt.Errorf("wait for the agent: %w", err)
 	}
 	k.python = info.Python
+	m.spawn(func() { k.watch(m.life) })
 	reply, err := k.conn.Start(ctx, pyagent.StartRequest{
 		Preload:     base.Preload,
 		MemoryBytes: base.Spec.Limits.MemoryBytes,

@@ -71,6 +71,7 @@ func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, 
 		return RunResult{}, err
 	}
 	defer s.use()()
+	due := time.Now().Add(m.opts.AnswerWithin)
 	if err := s.takeTurn(ctx); err != nil {
 		return RunResult{}, err
 	}
@@ -79,13 +80,17 @@ func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, 
 		<-s.turn
 		return RunResult{}, err
 	}
-	result, err := s.await(ctx, r, m.opts.AnswerWithin, req.Progress)
+	result, err := s.await(ctx, r, max(time.Until(due), leastWait), req.Progress)
 	if err != nil { // the caller has gone: nobody reads this answer
 		r.interrupt(KindCancelled, "The call was cancelled.")
 		return s.cancelled(r), nil
 	}
 	return result, nil
 }
+
+// leastWait is how long a run that had to queue is given before it is
+// answered as running.
+const leastWait = time.Second
 
 // limit gives a run's time limit; own is the session's, 0 when it has none.
 func (m *Manager) limit(asked, own time.Duration) (time.Duration, error) {
@@ -142,7 +147,7 @@ func (s *session) watchQueue(ctx context.Context, begun time.Time) (held <-chan 
 			time.AfterFunc(next, look)
 		}
 	}
-	time.AfterFunc(s.m.opts.QueueWait, look)
+	time.AfterFunc(min(s.m.opts.QueueWait, s.m.opts.AnswerWithin), look)
 	return refused, cancel
 }
 
@@ -156,15 +161,16 @@ func (s *session) heldUp(begun time.Time) (busy *BusyError, next time.Duration) 
 	if s.run.running() {
 		busy.RunID, busy.Since = s.run.id, time.Since(s.run.started)
 	}
+	left := s.m.opts.AnswerWithin - time.Since(begun)
 	switch {
-	case time.Since(begun) >= s.m.opts.AnswerWithin:
+	case left <= 0:
 		return busy, 0
 	case busy.RunID == "":
-		return nil, often // between two runs, or the sandbox is being made
+		return nil, min(often, left) // between two runs, or the sandbox is being made
 	case busy.Since >= s.m.opts.QueueWait:
 		return busy, 0
 	}
-	return nil, max(s.m.opts.QueueWait-busy.Since, often)
+	return nil, min(max(s.m.opts.QueueWait-busy.Since, often), left)
 }
 
 // begin starts the cell; the turn passes to the goroutine that drives it.

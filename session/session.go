@@ -72,8 +72,11 @@ func (s *session) idle() time.Duration {
 }
 
 // kernel gives the session's live kernel, making one when there is none. The
-// making is not bound to ctx: when ctx ends it goes on for the next call.
+// making is not bound to ctx: when ctx ends, or an answer is due, it goes on for
+// the next call.
 func (s *session) kernel(ctx context.Context) (*kernel, error) {
+	patience := time.NewTimer(s.m.opts.AnswerWithin)
+	defer patience.Stop()
 	for {
 		b, err := s.currentBoot()
 		if err != nil {
@@ -83,6 +86,8 @@ func (s *session) kernel(ctx context.Context) (*kernel, error) {
 		case <-b.done:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-patience.C:
+			return nil, &BusyError{Session: s.handle}
 		}
 		if errors.Is(b.err, errReplaced) {
 			continue // there is another one

@@ -476,3 +476,67 @@ func TestDeathBetweenCellsIsTold(t *testing.T) {
 		}
 	})
 }
+
+// A sandbox that takes long to start is told when an answer is due, and goes
+// on starting for the next call.
+func TestSlowStartIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestManager(t, &fakeEngine{}, func(o *Options) {
+			o.StartTimeout = 3 * time.Minute
+			base := o.Base
+			o.Base = func(ctx context.Context) (Base, error) {
+				time.Sleep(100 * time.Second)
+				return base(ctx)
+			}
+		})
+		begun := time.Now()
+		var busy *BusyError
+		if _, err := m.Run(t.Context(), conn, RunRequest{Code: "n += 1"}); !errors.As(err, &busy) || busy.RunID != "" {
+			t.Errorf("got %v, want that the sandbox is being started", err)
+		}
+		if took := time.Since(begun); took != 45*time.Second {
+			t.Errorf("answered after %s, want answer_within", took)
+		}
+		time.Sleep(time.Minute)
+		if got := mustRun(t, m, conn, "n += 1"); value(got) != "1" || got.Restarted {
+			t.Errorf("the next call: %+v", got)
+		}
+	})
+}
+
+// Waiting for a turn counts against answer_within.
+func TestQueuedCallsAreAnsweredInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestManager(t, &fakeEngine{}, func(o *Options) { o.AnswerWithin = 6 * time.Second })
+		first, err := m.Run(t.Context(), conn, RunRequest{Code: "sleep 60", Timeout: 5 * time.Minute})
+		if err != nil || first.Status != StatusRunning {
+			t.Fatalf("got %+v, %v", first, err)
+		}
+		begun := time.Now()
+		var busy *BusyError
+		if _, err := m.Run(t.Context(), conn, RunRequest{Code: "n += 1"}); !errors.As(err, &busy) || busy.RunID != first.RunID {
+			t.Errorf("got %v, want busy with %s", err, first.RunID)
+		}
+		if took := time.Since(begun); took > 6*time.Second {
+			t.Errorf("answered after %s, which is beyond answer_within", took)
+		}
+	})
+}
+
+// Libraries that take longer to load than the lease lasts do not cost the
+// sandbox: the host is heard of meanwhile.
+func TestLeaseIsKeptWhileLibrariesLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{load: 2 * lease}
+		m := newTestManager(t, e, func(o *Options) { o.StartTimeout, o.AnswerWithin = 5*time.Minute, 5*time.Minute })
+		if got := mustRun(t, m, conn, "n += 1"); value(got) != "1" {
+			t.Fatalf("got %+v", got)
+		}
+		a := e.last().agent
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.pings < 4 {
+			t.Errorf("the agent heard of the host %d times in %s, the lease is %s", a.pings, a.load, lease)
+		}
+	})
+}

@@ -172,7 +172,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"argument", &session.ArgumentError{Argument: "path", Message: "Name a file beneath /work.\x1b[2J"}, "argument", "Name a file beneath /work."},
 		{"busy", &session.BusyError{RunID: "r1", Since: 12 * time.Second}, "busy", `The session has been busy with run r1 for 12s. Call python_wait with run_id "r1"`},
-		{"starting", &session.BusyError{}, "busy", `still being started for the calls before this one; call again`},
+		{"starting", &session.BusyError{}, "busy", `still being started; call again`},
 		{"lost", &session.SandboxError{Message: "The sandbox was lost.", Lost: true, Err: errors.New("the cause")}, "sandbox", "The sandbox was lost."},
 		{"too many", fmt.Errorf("find: %w", session.ErrTooMany), "busy", "no room for another session. Wait until"},
 		{"unknown", fmt.Errorf("%w: idle", session.ErrUnknown), "argument", "does not exist, or has ended. Leave session out"},
