@@ -6,7 +6,8 @@
 //
 // Without -engine both engines are tried, one after the other, and the names of
 // the subtests begin with the engine's; an engine that does not work here is
-// skipped, or fails where CI=true.
+// skipped, or fails where CI=true. The tests look at the server from outside, by
+// /proc, and therefore need Linux.
 //
 // testdata/attacks.jsonl has one attack a line: code that an attacker would
 // run, and what must hold then; more.jsonl has what was found while trying
