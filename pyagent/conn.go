@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ErrLost: the connection has ended; the cause is wrapped beside it.
+// ErrLost says that the connection has ended; the cause is wrapped beside it.
 var ErrLost = errors.New("the connection to the sandbox is lost")
 
 // A Conn is the host's end of one connection to a supervisor. Its methods may

@@ -85,8 +85,8 @@ func sourceID() (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
-		return nil
+		_, err = fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("read agent source: %w", err)

@@ -19,7 +19,7 @@ const (
 	prefixBytes = 8
 )
 
-// ErrProtocol: the peer sent what the protocol does not allow.
+// ErrProtocol says that the peer sent what the protocol does not allow.
 var ErrProtocol = errors.New("agent protocol broken")
 
 // A frame is one decoded frame; its slices are only valid until the next read.

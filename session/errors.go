@@ -19,8 +19,8 @@ var (
 	ErrNoRun = errors.New("no such run")
 )
 
-// A BusyError: another cell holds the session, or (RunID is "") its sandbox
-// takes long to start.
+// A BusyError says that another cell holds the session, or (RunID is "") that
+// its sandbox takes long to start.
 type BusyError struct {
 	Session string // the handle
 	RunID   string
@@ -35,8 +35,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("The session has been busy with run %s for %s.", e.RunID, e.Since.Round(100*time.Millisecond))
 }
 
-// An ArgumentError: the request itself is at fault; nothing was changed.
-// Message is one sentence that names the remedy.
+// An ArgumentError says that the request itself is at fault; nothing was
+// changed. Message is one sentence that names the remedy.
 type ArgumentError struct {
 	Argument string
 	Message  string
@@ -45,8 +45,8 @@ type ArgumentError struct {
 // Error implements error.
 func (e *ArgumentError) Error() string { return e.Message }
 
-// A SandboxError: the sandbox could not be made or was lost. Message tells
-// what happened to the state and what to do; Err is the cause for the log.
+// A SandboxError says that the sandbox could not be made or was lost. Message
+// tells what happened to the state and what to do; Err is the cause for the log.
 type SandboxError struct {
 	Message string
 	Lost    bool // state that existed before is gone

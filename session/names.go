@@ -16,45 +16,29 @@ func fileURI(handle, name string) string {
 // mimeByName gives a MIME type by a file's ending: a fixed table, so that
 // answers do not depend on the host's files.
 func mimeByName(name string) string {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".txt", ".log", ".md", ".rst", ".ini", ".cfg", ".toml":
-		return "text/plain"
-	case ".py", ".ipy":
-		return "text/x-python"
-	case ".csv":
-		return "text/csv"
-	case ".tsv":
-		return "text/tab-separated-values"
-	case ".json", ".ipynb", ".geojson":
-		return "application/json"
-	case ".jsonl", ".ndjson":
-		return "application/x-ndjson"
-	case ".yaml", ".yml":
-		return "application/yaml"
-	case ".xml":
-		return "application/xml"
-	case ".html", ".htm":
-		return "text/html"
-	case ".svg":
-		return "image/svg+xml"
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	case ".pdf":
-		return "application/pdf"
-	case ".zip":
-		return "application/zip"
-	case ".gz":
-		return "application/gzip"
-	case ".parquet":
-		return "application/vnd.apache.parquet"
-	case ".xlsx":
-		return "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+	types := map[string]string{
+		".txt": "text/plain", ".log": "text/plain", ".md": "text/plain", ".rst": "text/plain", ".ini": "text/plain", ".cfg": "text/plain", ".toml": "text/plain",
+		".py": "text/x-python", ".ipy": "text/x-python",
+		".csv":  "text/csv",
+		".tsv":  "text/tab-separated-values",
+		".json": "application/json", ".ipynb": "application/json", ".geojson": "application/json",
+		".jsonl": "application/x-ndjson", ".ndjson": "application/x-ndjson",
+		".yaml": "application/yaml", ".yml": "application/yaml",
+		".xml":  "application/xml",
+		".html": "text/html", ".htm": "text/html",
+		".svg": "image/svg+xml",
+		".png": "image/png",
+		".jpg": "image/jpeg", ".jpeg": "image/jpeg",
+		".gif":     "image/gif",
+		".webp":    "image/webp",
+		".pdf":     "application/pdf",
+		".zip":     "application/zip",
+		".gz":      "application/gzip",
+		".parquet": "application/vnd.apache.parquet",
+		".xlsx":    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	}
+	if found, ok := types[strings.ToLower(path.Ext(name))]; ok {
+		return found
 	}
 	return "application/octet-stream"
 }

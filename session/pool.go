@@ -31,6 +31,7 @@ func (p *pool) take(ctx context.Context) *kernel {
 		return nil
 	}
 	defer p.fill()
+	waited := false
 	for {
 		k, wait := p.pop()
 		switch {
@@ -38,17 +39,12 @@ func (p *pool) take(ctx context.Context) *kernel {
 			return k
 		case k != nil:
 			p.discard(k)
-		case wait == nil:
+		case wait == nil || waited:
 			return nil
 		default:
 			select {
 			case <-wait:
-				if k, _ := p.pop(); k != nil && k.healthy(ctx) {
-					return k
-				} else if k != nil {
-					p.discard(k)
-				}
-				return nil
+				waited = true
 			case <-ctx.Done():
 				return nil
 			}

@@ -233,7 +233,7 @@ func (s *session) end(ctx context.Context, why string) error {
 		return fmt.Errorf("end session: %w", context.Cause(ctx))
 	}
 	if b.err != nil {
-		return nil // told to whoever asked for it; nothing is left of it
+		return nil //nolint:nilerr // told to whoever asked for it; nothing is left of it
 	}
 	if err := b.kernel.close(ctx); err != nil {
 		return fmt.Errorf("end session: %w", err)

@@ -83,7 +83,7 @@ func (w *watcher) oomsAtEnd(id string, wait time.Duration) int64 {
 
 // start does not wait for the daemon: the stream tells what has happened since.
 func (w *watcher) start() {
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // it lives as long as the watcher
 	w.stop = stop
 	go w.follow(ctx, time.Now().UnixNano())
 }

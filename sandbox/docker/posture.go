@@ -68,19 +68,25 @@ func (m *making) deviations(config *container.Config, host *container.HostConfig
 	if got.HostConfig.Runtime != host.Runtime && host.Runtime != "" {
 		faults = append(faults, "HostConfig.Runtime")
 	}
-	// A volume declared by the image, or anything else mounted behind our back.
+	if m.daemon.apparmor && got.AppArmorProfile == "unconfined" {
+		faults = append(faults, "AppArmor is off")
+	}
+	return append(faults, unexpectedMounts(host, got)...)
+}
+
+// unexpectedMounts finds a volume declared by the image, and whatever else was
+// mounted behind our back.
+func unexpectedMounts(host *container.HostConfig, got container.InspectResponse) []string {
 	allowed := map[string]bool{}
 	for _, mount := range host.Mounts {
 		allowed[mount.Target] = mount.ReadOnly
 	}
+	var faults []string
 	for _, mount := range got.Mounts {
 		readOnly, ok := allowed[mount.Destination]
 		if !ok || (readOnly && mount.RW) {
 			faults = append(faults, "an unexpected mount at "+strconv.Quote(mount.Destination))
 		}
-	}
-	if m.daemon.apparmor && got.AppArmorProfile == "unconfined" {
-		faults = append(faults, "AppArmor is off")
 	}
 	return faults
 }

@@ -84,7 +84,7 @@ func (s *Sandbox) watch(exited <-chan container.WaitResponse, failed <-chan erro
 			overdue = time.After(leaseGrace)
 		case <-overdue:
 			overdue = nil
-			if err := s.engine.removeWithin(context.Background(), s.id); err != nil {
+			if err := s.engine.removeWithin(context.Background(), s.id); err != nil { //nolint:forbidigo // no call waits for it
 				s.engine.opts.Log.Warn("docker container outlived its stream and was not removed", "id", s.id, "error", err)
 			}
 		}
