@@ -5,6 +5,7 @@ Nothing here imports matplotlib; it looks at what a program has imported.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import warnings
@@ -102,6 +103,19 @@ def close_open() -> None:
         pyplot.close("all")
 
 
+def _plotly_text(figure: Any) -> str:
+    """What can be told of a figure that only a browser could draw."""
+    told = "A figure of plotly"
+    with contextlib.suppress(Exception):
+        kinds = [str(trace.type) for trace in figure.data]
+        told += f" with {len(kinds)} traces ({', '.join(dict.fromkeys(kinds))})"
+        if figure.layout.title.text:
+            told += f", titled {str(figure.layout.title.text)[:200]!r}"
+    return told + (
+        ". No browser is here to draw it: keep it with fig.write_html('figure.html'), or draw with matplotlib to see it"
+    )
+
+
 def install(display: Display) -> None:
     """Give pyplot's show() and Figure.show() their meaning here."""
 
@@ -121,5 +135,9 @@ def install(display: Display) -> None:
 
         module.Figure.show = show
 
+    def patch_plotly(module: Any) -> None:
+        module.show = lambda figure, *_arguments, **_options: display.add("text/plain", _plotly_text(figure))
+
+    hooks.on_import("plotly.io._renderers", patch_plotly)
     hooks.on_import("matplotlib.pyplot", patch_pyplot)
     hooks.on_import("matplotlib.figure", patch_figure)

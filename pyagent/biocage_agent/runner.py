@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from biocage_agent import display, figures, hints, source, spawning, texts, tracebacks
+from biocage_agent import cellsource, display, figures, hints, source, spawning, texts, tracebacks
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -82,6 +82,7 @@ class Runner:
         self._future = 0  # `from __future__` of earlier cells
         self._pid = os.getpid()
         spawning.install(self._texts)
+        cellsource.install(lambda: self._sources)
 
     def _texts(self) -> list[str]:
         """The cells so far."""

@@ -186,3 +186,26 @@ def test_sympy_is_readable(host: Host) -> None:
 
 def test_no_browser(host: Host) -> None:
     assert host.value("import webbrowser\nwebbrowser.open('http://example.invalid/')") in ("True", "False")
+
+
+def test_figures_of_plotly_are_told_in_words(host: Host) -> None:
+    host.write("plotly/__init__.py", b"")
+    host.write("plotly/io/__init__.py", b"from plotly.io._renderers import show\n")
+    host.write("plotly/io/_renderers.py", b"def show(fig, renderer=None, **kwargs):\n    while True: pass\n")
+    code = """
+        from types import SimpleNamespace as Space
+        import plotly.io
+        class Figure:
+            data = [Space(type='bar'), Space(type='scatter'), Space(type='bar')]
+            layout = Space(title=Space(text='Sales'))
+            def show(self, *arguments, **options): return plotly.io.show(self, *arguments, **options)
+        Figure().show('browser', validate=False)
+        plotly.io.show({})
+        None
+    """
+    result = host.run(textwrap.dedent(code), timeout=20)
+    assert result.status == "ok", result.traceback
+    assert [mime for mime, _ in result.displays] == ["text/plain"] * 2
+    text = result.displays[0][1].decode()
+    assert text.startswith("A figure of plotly with 3 traces (bar, scatter), titled 'Sales'. No browser")
+    assert result.result is None

@@ -175,3 +175,24 @@ def test_files_in_home_do_not_poison_the_next_worker(host: Host) -> None:
     assert host.value("import builtins, os\n(hasattr(builtins, 'POISON'), os.environ.get('LD_PRELOAD'))") == (
         "(False, None)"
     )
+
+
+def test_the_source_of_what_cells_define(host: Host) -> None:
+    first = "class Plain:\n    x = 1\n"
+    second = "y = 2\nclass Busy:\n    def work(self):\n        return 1\n\n    class Inner:\n        z = 3\n"
+    host.run(first)
+    host.run(second)
+    host.run("def f():\n    return 5\nBusy.extra = f\n'class Plainer: pass'")
+    host.run("import inspect, json")
+    for expression, source in (
+        ("Plain", first),
+        ("Busy", second[6:]),
+        ("Busy.work", "    def work(self):\n        return 1\n"),
+        ("Busy.Inner", "    class Inner:\n        z = 3\n"),
+        ("f", "def f():\n    return 5\n"),
+    ):
+        assert host.value(f"inspect.getsource({expression})") == repr(source), expression
+    host.run("class Plain:\n    x = 2\n")
+    assert host.value("inspect.getsource(Plain)") == repr("class Plain:\n    x = 2\n")
+    assert "class JSONDecoder" in str(host.value("inspect.getsource(json.JSONDecoder)"))
+    assert host.run("inspect.getsource(type('Made', (), {}))").error in ("OSError", "TypeError")
