@@ -1,0 +1,4 @@
+def median(values):
+    everything = []
+    while True:
+        everything.append(bytearray(8 << 20))

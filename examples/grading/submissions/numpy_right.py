@@ -1,0 +1,5 @@
+import numpy as np
+
+
+def median(values):
+    return np.median(values)

@@ -1,0 +1,2 @@
+def median(values)
+    return sorted(values)[len(values) // 2]
