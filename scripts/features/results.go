@@ -55,7 +55,7 @@ func parseGo(file string, data []byte) ([]outcome, error) {
 		}
 		o := outcome{test: packageName(e.Package) + "." + e.Test, end: e.Action}
 		for _, engine := range engines() {
-			if strings.HasSuffix(e.Test, "/"+engine) || strings.HasSuffix(file, "-"+engine) {
+			if slices.Contains(strings.Split(e.Test, "/"), engine) || strings.HasSuffix(file, "-"+engine) {
 				o.engine = engine
 			}
 		}
