@@ -130,7 +130,7 @@ func normalise(ctx context.Context, dir string) (int64, error) {
 			return err
 		}
 		if !info.IsDir() && !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 {
-			return os.Remove(name) //nolint:gosec // devices, sockets, pipes; nobody else writes to the tree
+			return os.Remove(name) // devices, sockets, pipes; nobody else writes to the tree
 		}
 		size += info.Size()
 		return settle(name, strings.TrimPrefix(name, dir), info, privileged)

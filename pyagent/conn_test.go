@@ -151,7 +151,7 @@ func TestHostileFrames(t *testing.T) {
 				c, p := pair(t)
 				go func() {
 					p.request()
-					p.Write([]byte(bytes)) //nolint:errcheck // the host may hang up within
+					p.Write([]byte(bytes))
 					p.Close()
 				}()
 				e, err := c.Execute(ExecuteRequest{Code: "x"}, &record{})
@@ -279,7 +279,7 @@ func FuzzReader(f *testing.F) {
 func BenchmarkRoundTrip(b *testing.B) {
 	host, guest := net.Pipe()
 	c := NewConn(host)
-	defer c.Close() //nolint:errcheck // a benchmark
+	defer c.Close()
 	go func() {
 		frames := newFrameReader(guest)
 		for {

@@ -263,8 +263,7 @@ func (k *kernel) copyFile(ctx context.Context, budget *int64, f *os.File, target
 
 // exposeError puts an engine's or the agent's failure into one sentence.
 func (s *session) exposeError(k *kernel, target string, err error) error {
-	var argument *ArgumentError
-	if errors.As(err, &argument) {
+	if argument, ok := errors.AsType[*ArgumentError](err); ok {
 		return argument
 	}
 	var refused *pyagent.RequestError

@@ -73,8 +73,7 @@ func (k *kernel) abort(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_, err := k.conn.WriteFile(ctx, pyagent.WriteFileRequest{Path: name, Mode: "create", Abort: true}, nil)
-	var refused *pyagent.RequestError
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*pyagent.RequestError](err); ok {
 		return nil
 	}
 	return err

@@ -168,8 +168,7 @@ func (h *hostFile) scan(mode sandbox.Mode) error {
 		}
 		return nil
 	})
-	var refused *ArgumentError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*ArgumentError](err); ok {
 		return refused
 	}
 	return nil

@@ -159,11 +159,11 @@ func TestOpenHostSwapRace(t *testing.T) {
 			default:
 			}
 			if i%2 == 0 {
-				os.Symlink(filepath.Join(outside, "p.csv"), bad) //nolint:errcheck // the race is the point
-				os.Rename(bad, name)                             //nolint:errcheck // the race is the point
+				os.Symlink(filepath.Join(outside, "p.csv"), bad)
+				os.Rename(bad, name)
 			} else {
-				os.WriteFile(bad, []byte("good"), 0o644) //nolint:errcheck // the race is the point
-				os.Rename(bad, name)                     //nolint:errcheck // the race is the point
+				os.WriteFile(bad, []byte("good"), 0o644)
+				os.Rename(bad, name)
 			}
 		}
 	})

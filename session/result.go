@@ -286,8 +286,7 @@ func (s *session) oomKilled(k *kernel, d *pyagent.Death) bool {
 // fillLost: the whole sandbox is gone, or the agent refused the cell.
 func (s *session) fillLost(res *RunResult, k *kernel, o outcome) {
 	res.ExitCode = exitException
-	var refused *pyagent.RequestError
-	if errors.As(o.err, &refused) {
+	if refused, ok := errors.AsType[*pyagent.RequestError](o.err); ok {
 		res.Error = &RunError{Kind: KindSandbox, Message: "The sandbox refused the code: " + refused.Message, Hint: "Call session_reset, then run the code again."}
 		return
 	}

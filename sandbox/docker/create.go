@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -45,8 +46,8 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	for i := len(m.undo) - 1; i >= 0; i-- {
-		err = errors.Join(err, m.undo[i]())
+	for _, undo := range slices.Backward(m.undo) {
+		err = errors.Join(err, undo())
 	}
 	return nil, fmt.Errorf("docker: create sandbox: %w", err)
 }
@@ -143,13 +144,11 @@ func (m *making) container(ctx context.Context) (string, error) {
 		err error
 	}
 	answered := make(chan answer, 1)
-	e.background.Add(1)
-	go func() {
-		defer e.background.Done()
+	e.background.Go(func() {
 		defer cancel()
 		made, err := e.api.ContainerCreate(calling, config, host, nil, nil, m.name)
 		answered <- answer{made.ID, err}
-	}()
+	})
 	remove := func() error { return e.removeWithin(ctx, m.name) }
 	select {
 	case a := <-answered:
@@ -163,14 +162,12 @@ func (m *making) container(ctx context.Context) (string, error) {
 	case <-answered:
 		m.onFailure(remove)
 	case <-late.C:
-		e.background.Add(1)
-		go func() {
-			defer e.background.Done()
+		e.background.Go(func() {
 			<-answered
 			if err := remove(); err != nil {
 				e.opts.Log.WarnContext(ctx, "docker container of a cancelled creation was not removed", "name", m.name, "error", err)
 			}
-		}()
+		})
 	}
 	return "", context.Cause(ctx)
 }
@@ -256,7 +253,7 @@ func writeSecret(ctx context.Context, stdin net.Conn, secret []byte) error {
 func drain(exited <-chan container.WaitResponse, failed <-chan error) {
 	select {
 	case <-exited:
-	case <-failed:
+	case <-failed: //nolint:errcheck // the wait was cancelled
 	}
 }
 

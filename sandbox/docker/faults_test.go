@@ -122,7 +122,7 @@ text = json.dumps({"type": "kernel_info", "protocol": 1}).encode()
 link.sendall(struct.pack(">II", len(text), 0) + text)
 while os.read(0, 100): pass
 `
-	if err := errors.Join(os.WriteFile(filepath.Join(agent, "a.py"), []byte(source), 0o644), os.Chmod(agent, 0o755)); err != nil { //nolint:gosec // read inside
+	if err := errors.Join(os.WriteFile(filepath.Join(agent, "a.py"), []byte(source), 0o644), os.Chmod(agent, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return sandbox.Spec{

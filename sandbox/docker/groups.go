@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func locate(member, mountinfo []byte) *groups {
 		if len(part) != 3 {
 			continue
 		}
-		for _, controller := range strings.Split(part[1], ",") {
+		for controller := range strings.SplitSeq(part[1], ",") {
 			if dir := hierarchy(mountinfo, controller, part[2]); dir != "" {
 				dirs[controller] = dir
 			}
@@ -91,12 +92,7 @@ func hierarchy(mountinfo []byte, controller, path string) string {
 }
 
 func hasWord(list, word string) bool {
-	for _, w := range strings.Split(list, ",") {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(list, ","), word)
 }
 
 // read measures. It fails with fs.ErrNotExist when the container has ended.

@@ -56,9 +56,9 @@ func (s *Sandbox) askStats(ctx context.Context) (sandbox.Stats, error) {
 		cache = v2
 	}
 	return sandbox.Stats{
-		MemoryBytes: int64(told.MemoryStats.Usage - min(cache, told.MemoryStats.Usage)), //nolint:gosec // far below the bound
+		MemoryBytes: int64(told.MemoryStats.Usage - min(cache, told.MemoryStats.Usage)),
 		OOMKills:    s.engine.events.ooms(s.id),
-		CPU:         time.Duration(told.CPUStats.CPUUsage.TotalUsage), //nolint:gosec // far below the bound
-		PIDs:        int(told.PidsStats.Current),                      //nolint:gosec // far below the bound
+		CPU:         time.Duration(told.CPUStats.CPUUsage.TotalUsage),
+		PIDs:        int(told.PidsStats.Current),
 	}, nil
 }

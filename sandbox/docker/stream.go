@@ -87,7 +87,7 @@ func (t *tail) String() string {
 
 // demultiplex splits the daemon's attached stream until it ends.
 func demultiplex(attached io.Reader, stdout *io.PipeWriter, stderr io.Writer) {
-	out := io.Writer(io.Discard)
+	out := io.Discard
 	if stdout != nil {
 		out = stdout
 	}

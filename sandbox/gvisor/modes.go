@@ -49,7 +49,7 @@ func specialBitsFilter() []unix.SockFilter {
 	}
 	// openat2 hides its mode behind a pointer; whoever gets ENOSYS takes openat.
 	program = append(program,
-		jump(unix.BPF_JEQ, unix.SYS_OPENAT2, 0, 1),
+		jump(unix.BPF_JEQ, unix.SYS_OPENAT2, 1),
 		answer(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)),
 		answer(unix.SECCOMP_RET_ALLOW))
 	return program
@@ -66,7 +66,7 @@ type modeCall struct {
 func (m modeCall) check() []unix.SockFilter {
 	verdict := []unix.SockFilter{
 		load(16 + 8*m.mode),
-		jump(unix.BPF_JSET, specialBits, 0, 1),
+		jump(unix.BPF_JSET, specialBits, 1),
 		answer(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)),
 		answer(unix.SECCOMP_RET_ALLOW),
 	}
@@ -74,18 +74,19 @@ func (m modeCall) check() []unix.SockFilter {
 		// Without creation the mode means nothing and may be anything.
 		verdict = append([]unix.SockFilter{
 			load(16 + 8*uint32(m.flags)),
-			jump(unix.BPF_JSET, unix.O_CREAT|(unix.O_TMPFILE&^unix.O_DIRECTORY), 0, 3),
+			jump(unix.BPF_JSET, unix.O_CREAT|(unix.O_TMPFILE&^unix.O_DIRECTORY), 3),
 		}, verdict...)
 	}
-	return append([]unix.SockFilter{jump(unix.BPF_JEQ, m.number, 0, uint8(len(verdict)))}, verdict...)
+	return append([]unix.SockFilter{jump(unix.BPF_JEQ, m.number, uint8(len(verdict)))}, verdict...)
 }
 
 func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-func jump(test uint16, value uint32, ifTrue, ifFalse uint8) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: ifTrue, Jf: ifFalse, K: value}
+// jump goes on with the next instruction when the test holds, else ifFalse further.
+func jump(test uint16, value uint32, ifFalse uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jf: ifFalse, K: value}
 }
 
 func answer(value uint32) unix.SockFilter {

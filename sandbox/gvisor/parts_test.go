@@ -29,7 +29,7 @@ func put(t *testing.T, path, content string) {
 // openDir is a temporary directory with a short name that lets others in.
 func openDir(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/tmp", "bcg") //nolint:usetesting // sockets need a short name, and t.TempDir is closed to others
+	dir, err := os.MkdirTemp("/tmp", "bcg")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func newCell(t *testing.T) cell {
 	}
 	root := t.TempDir()
 	for _, dir := range sandbox.LiveRoots() {
-		if err := os.Mkdir(root+dir, 0o755); err != nil { //nolint:gosec // like a sandbox's
+		if err := os.Mkdir(root+dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func newCell(t *testing.T) cell {
 		_ = process.Wait()
 	})
 	for dir := root; dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil && dir == root { //nolint:gosec // the sandbox's user walks here
+		if err := os.Chmod(dir, 0o755); err != nil && dir == root {
 			t.Fatal(err)
 		}
 		if dir == os.TempDir() {
@@ -108,7 +108,7 @@ func tree(t *testing.T, uid int) string {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Chown(dir, uid, uid), os.Chown(filepath.Join(dir, "a"), uid, uid), os.Chmod(dir, 0o755)); err != nil { //nolint:gosec // walked
+	if err := errors.Join(os.Chown(dir, uid, uid), os.Chown(filepath.Join(dir, "a"), uid, uid), os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -172,10 +172,10 @@ func TestAttachFile(t *testing.T) {
 func TestAttachAgain(t *testing.T) {
 	c := newCell(t)
 	dir, other := tree(t, ownerID), t.TempDir()
-	if err := os.WriteFile(filepath.Join(other, "a"), []byte("new"), 0o644); err != nil { //nolint:gosec // read by the sandbox
+	if err := os.WriteFile(filepath.Join(other, "a"), []byte("new"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(other, 0o755); err != nil { //nolint:gosec // walked
+	if err := os.Chmod(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -239,7 +239,7 @@ func TestAttachRefuses(t *testing.T) {
 	for name, make := range map[string]func() error{
 		"link":  func() error { return os.Symlink(dir, c.root+"/data/link") },
 		"plain": func() error { return os.WriteFile(c.root+"/data/plain", nil, 0o600) },
-		"loose": func() error { return os.Chmod(c.root+"/app", 0o777) }, //nolint:gosec // the point
+		"loose": func() error { return os.Chmod(c.root+"/app", 0o777) },
 		"fifo":  func() error { return unix.Mkfifo(dir+"/fifo", 0o600) },
 	} {
 		if err := make(); err != nil {

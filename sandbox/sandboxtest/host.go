@@ -70,7 +70,7 @@ func (s *suite) startHost(t *testing.T) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := exec.Command("/proc/self/exe") //nolint:gosec // this binary
+	host := exec.Command("/proc/self/exe")
 	host.Args = []string{hostName, string(spec)}
 	host.Env = os.Environ()
 	host.Stderr = os.Stderr

@@ -26,7 +26,7 @@ const probeFile = "biocage_probe.py"
 func probeDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, probeFile), probeSource, 0o644)); err != nil { //nolint:gosec // the sandbox reads it
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(filepath.Join(dir, probeFile), probeSource, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -50,8 +50,8 @@ func WriteFrame(w io.Writer, header map[string]any, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("encode header: %w", err)
 	}
-	data := binary.BigEndian.AppendUint32(nil, uint32(len(text))) //nolint:gosec // small
-	data = binary.BigEndian.AppendUint32(data, uint32(len(body))) //nolint:gosec // small
+	data := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
+	data = binary.BigEndian.AppendUint32(data, uint32(len(body)))
 	_, err = w.Write(append(append(data, text...), body...))
 	return err
 }

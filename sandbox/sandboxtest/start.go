@@ -84,8 +84,7 @@ func (s *suite) testSpecRefused(t *testing.T, e sandbox.Engine) {
 	spec := s.spec()
 	spec.Limits = sandbox.Limits{}
 	_, err := e.Create(context.Background(), spec)
-	var fault *sandbox.SpecError
-	if !errors.As(err, &fault) {
+	if _, ok := errors.AsType[*sandbox.SpecError](err); !ok {
 		t.Errorf("create without limits: %v, want a SpecError", err)
 	}
 }
@@ -142,11 +141,11 @@ func (s *suite) testMounts(t *testing.T, e sandbox.Engine) {
 	dir := t.TempDir()
 	for _, name := range []string{"ro", "rw"} {
 		sub := filepath.Join(dir, name)
-		if err := errors.Join(os.Mkdir(sub, 0o777), os.Chmod(sub, 0o777), os.WriteFile(filepath.Join(sub, "in"), []byte(name), 0o644)); err != nil { //nolint:gosec // read inside
+		if err := errors.Join(os.Mkdir(sub, 0o777), os.Chmod(sub, 0o777), os.WriteFile(filepath.Join(sub, "in"), []byte(name), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // walked inside
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b := s.create(t, e, func(spec *sandbox.Spec) {

@@ -36,7 +36,7 @@ func (l lab) start(t *testing.T) *server {
 	s.cmd = exec.Command(l.binary, "serve", "--config", l.config(t, settings{warm: 1}))
 	// A directory of its own for temporary files: another server must not
 	// remove what this one leaves. Short, as sockets are made in it.
-	temp, err := os.MkdirTemp("", "bc") //nolint:usetesting // TempDir's names are too long for sockets
+	temp, err := os.MkdirTemp("", "bc")
 	if err != nil {
 		t.Fatal(err)
 	}
