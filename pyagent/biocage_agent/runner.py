@@ -240,8 +240,9 @@ class Runner:
                 self._on_exit(error, outcome)
             else:
                 self._on_error(error, name, outcome)
-        except BaseException:  # noqa: BLE001
-            outcome.texts = {"message": "the exception cannot be described: asked for its parts, it raises another one"}
+        except BaseException as failure:  # noqa: BLE001
+            why = "its text does not fit into memory" if type(failure) is MemoryError else "it raises another one"
+            outcome.texts = {"message": f"the exception cannot be described: {why}"}
             outcome.error = {"ename": "Exception", "line": 0, "hint": ""}
 
     def _on_exit(self, error: SystemExit, outcome: Outcome) -> None:
