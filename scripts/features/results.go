@@ -13,8 +13,8 @@ import (
 
 // An outcome is how one test ended in one run.
 type outcome struct {
-	test   string // as docs/FEATURES.md names it
-	engine string // "" where the test is of no engine, or of one by its name
+	test   string // as docs/FEATURES.md names it, without the engine
+	engine string // "" where the test is of no engine, or of one by its package
 	end    string // pass, fail or skip
 }
 
@@ -53,12 +53,19 @@ func parseGo(file string, data []byte) ([]outcome, error) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			return nil, err
 		}
-		o := outcome{test: packageName(e.Package) + "." + e.Test, end: e.Action}
-		for _, engine := range engines() {
-			if slices.Contains(strings.Split(e.Test, "/"), engine) || strings.HasSuffix(file, "-"+engine) {
-				o.engine = engine
+		o := outcome{end: e.Action}
+		_, word, _ := strings.Cut(file, "-")
+		parts := slices.DeleteFunc(strings.Split(e.Test, "/"), func(part string) bool {
+			if slices.Contains(engines(), part) {
+				word = part
+				return true
 			}
+			return false
+		})
+		if slices.Contains(engines(), word) {
+			o.engine = word
 		}
+		o.test = packageName(e.Package) + "." + strings.Join(parts, "/")
 		all = append(all, o)
 	}
 	return all, nil
