@@ -27,8 +27,7 @@ fmt: ## format the Go and Python sources
 	$(LINT) fmt ./...
 	scripts/agent.sh format
 
-lint: ## go vet and golangci-lint
-	$(GO) vet ./...
+lint: ## golangci-lint, which vets too
 	$(LINT) run --allow-parallel-runners ./...
 
 unit: ## the tests that need no engine

@@ -1,62 +1,74 @@
 #!/usr/bin/env bash
 # Every test: `make test`. Installs what is missing (where apt and root allow),
 # builds the binary and the default environment, and starts a private Docker
-# daemon when none answers. A suite that cannot run fails.
+# daemon when none answers. A suite that cannot run fails. What is needed for
+# the rest ends the run when it fails; after a suite that fails the others
+# still run. The times of all stages are printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CI=true
 
-say() { printf '\n== %s\n' "$*"; }
+stages=()
+failed=0
+
+# stage NAME COMMAND... runs a part and notes its time and end.
+stage() {
+	local name=$1 begin=$SECONDS end=passed
+	shift
+	printf '\n== %s\n' "$name"
+	"$@" || end=FAILED
+	stages+=("$(printf '%6d s  %s  %s' $((SECONDS - begin)) "$end" "$name")")
+	[ "$end" = passed ]
+}
+needed() { stage "$@" || exit 1; }
+suite() { stage "$@" || failed=1; }
+
+finish() {
+	local status=$?
+	if [ -n "${BIOCAGE_DOCKERD_DIR:-}" ]; then
+		scripts/dockerd.sh stop || status=1
+		rm -rf "$BIOCAGE_DOCKERD_DIR"
+	fi
+	printf '\n== stages\n'
+	printf '%s\n' "${stages[@]}" "$(printf '%6d s  together' "$SECONDS")"
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# docker_daemon starts a daemon, or takes the one that answers, and lets
+# biocage load the environment into it: that image serves the engine's tests too.
+docker_daemon() {
+	local started
+	started=$(scripts/dockerd.sh start) || return
+	eval "$started"
+	bin/biocage run --engine docker - <<<'print("the environment runs in Docker")'
+}
 
 rm -rf build/results
 
-say "what the tests need"
-scripts/bootstrap-engines.sh --test
+needed "what the tests need" scripts/bootstrap-engines.sh --test
+needed "build" make --no-print-directory build
+suite "lint" make --no-print-directory lint
+suite "the Python agent" make --no-print-directory agent
+needed "the Python environment" bin/biocage env build
+needed "clients that others wrote" test/interop/setup.sh
 
-say "build"
-make --no-print-directory build
-
-say "lint"
-make --no-print-directory lint
-
-say "the Python agent"
-make --no-print-directory agent
-
-say "the Python environment"
-bin/biocage env build
-data=/var/lib/biocage
-[ "$(id -u)" = 0 ] || data=${XDG_DATA_HOME:-$HOME/.local/share}/biocage
-BIOCAGE_TEST_ROOTFS=$(readlink -f "${BIOCAGE_DATA_DIR:-$data}/environments/default/current/rootfs")
-export BIOCAGE_TEST_ROOTFS
-export BIOCAGE_TEST_BINARY=$PWD/bin/biocage
-
-say "clients that others wrote"
-test/interop/setup.sh
-
-say "the Docker daemon"
 BIOCAGE_DOCKERD_DIR=$(mktemp -d /var/tmp/biocage-dockerd.XXXXXX)
 export BIOCAGE_DOCKERD_DIR
-finish() {
-	scripts/dockerd.sh stop
-	rm -rf "$BIOCAGE_DOCKERD_DIR"
-}
-trap finish EXIT
-started=$(scripts/dockerd.sh start)
-eval "$started"
-export BIOCAGE_TEST_IMAGE=biocage/test:latest
-tar --create --numeric-owner --directory "$BIOCAGE_TEST_ROOTFS" . | docker import - "$BIOCAGE_TEST_IMAGE" >/dev/null
+needed "the Docker daemon" docker_daemon
 
-say "tests with the race detector"
-scripts/gotest.sh race
+data=/var/lib/biocage
+[ "$(id -u)" = 0 ] || data=${XDG_DATA_HOME:-$HOME/.local/share}/biocage
+environment=$(readlink -f "${BIOCAGE_DATA_DIR:-$data}/environments/default/current")
+export BIOCAGE_TEST_BINARY=$PWD/bin/biocage
+export BIOCAGE_TEST_ROOTFS=$environment/rootfs
+BIOCAGE_TEST_IMAGE=$(sed -n 's/.*"image": *"\([^"]*\)".*/\1/p' "$environment/environment.json")
+export BIOCAGE_TEST_IMAGE
 
-say "the gVisor engine and the binary"
-scripts/gotest.sh engines
-
-say "the real server, driven by clients"
-scripts/gotest.sh system
-
-say "attacks"
-scripts/gotest.sh attacks
-
-say "docs/FEATURES.md against the results"
-go run ./scripts/features check build/results docs/FEATURES.md
+suite "tests with the race detector" scripts/gotest.sh race
+suite "the gVisor engine and the binary" scripts/gotest.sh engines
+suite "the real server, driven by clients" scripts/gotest.sh system
+suite "attacks" scripts/gotest.sh attacks
+suite "docs/FEATURES.md against the results" go run ./scripts/features check build/results docs/FEATURES.md
+exit "$failed"

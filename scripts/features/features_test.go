@@ -228,13 +228,15 @@ func TestRecordAndReadBack(t *testing.T) {
 		`{"Action":"output",` + pkg + `"Output":"FAIL\tsession\t0.1s\n"}`,
 		`{"Action":"fail",` + pkg + `"Elapsed":0.1}`,
 		`{"ImportPath":"other","Action":"build-output","Output":"does not compile\n"}`,
-		`go: a line of the go command`,
+		"go: a line of the go command\n",
 	}, "\n")
 	var kept, shown strings.Builder
 	if err := record(strings.NewReader(events), &kept, &shown); err != nil {
 		t.Fatal(err)
 	}
-	want := "loud\nFAIL\tsession\t0.1s\npanic: in the middle\ndoes not compile\ngo: a line of the go command"
+	want := "skipped: github.com/biocypher/biocage-mcp/session TestA/gvisor/sub\n" +
+		"loud\nFAIL\tsession\t0.1s\npanic: in the middle\ndoes not compile\ngo: a line of the go command\n" +
+		"1 tests passed, 1 failed, 1 skipped\n"
 	if diff := cmp.Diff(want, shown.String()); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 )
@@ -16,9 +17,10 @@ type event struct {
 }
 
 // record copies the end of every test to kept, and prints to shown what a
-// person wants to see: the packages' lines, and all that failed tests wrote.
+// person wants to see: the packages' lines, all that failed tests wrote, which
+// tests were skipped, and how many ended how.
 func record(events io.Reader, kept, shown io.Writer) error {
-	r := &recorder{written: map[string]*strings.Builder{}, kept: json.NewEncoder(kept), shown: shown}
+	r := &recorder{written: map[string]*strings.Builder{}, ends: map[string]int{}, kept: json.NewEncoder(kept), shown: shown}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadString('\n')
@@ -28,7 +30,7 @@ func record(events io.Reader, kept, shown io.Writer) error {
 			}
 		}
 		if err == io.EOF {
-			return nil
+			return r.show(fmt.Sprintf("%d tests passed, %d failed, %d skipped\n", r.ends["pass"], r.ends["fail"], r.ends["skip"]))
 		}
 		if err != nil {
 			return err
@@ -38,6 +40,7 @@ func record(events io.Reader, kept, shown io.Writer) error {
 
 type recorder struct {
 	written map[string]*strings.Builder // by package and test
+	ends    map[string]int              // how many tests ended how
 	kept    *json.Encoder
 	shown   io.Writer
 }
@@ -87,6 +90,12 @@ func (r *recorder) end(e event, key string) error {
 	delete(r.written, key)
 	if e.Test == "" {
 		return nil
+	}
+	r.ends[e.Action]++
+	if e.Action == "skip" {
+		if err := r.show("skipped: " + e.Package + " " + e.Test + "\n"); err != nil {
+			return err
+		}
 	}
 	return r.kept.Encode(event{Action: e.Action, Package: e.Package, Test: e.Test})
 }
