@@ -13,13 +13,17 @@ import (
 // Every biocage command line in the documents parses: known command, known
 // flags, flags that are complete. What the flags' values mean is not looked at.
 func TestCommandLinesInDocuments(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	pages := []string{"README.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "examples/*/README.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil || more == nil {
+			t.Fatalf("%s: no pages (%v)", pattern, err)
+		}
+		pages = append(pages, more...)
 	}
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```")
 	found := 0
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -49,6 +49,12 @@ func TestMakeCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
+func TestReadmeIsShort(t *testing.T) {
+	if lines := strings.Count(read(t, "README.md"), "\n"); lines > 250 {
+		t.Errorf("README.md has %d lines, the limit is 250; move what is too much into docs/", lines)
+	}
+}
+
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	for _, page := range pages(t) {
