@@ -299,7 +299,7 @@ func (c *Conn) lostLocked() error { return fmt.Errorf("%w: %w", ErrLost, c.cause
 
 // pingTimeout is how long a supervisor may take to answer before it counts as
 // stopped or gone.
-const pingTimeout = 10 * time.Second
+const pingTimeout = 20 * time.Second
 
 // KeepAlive renews the lease every interval until ctx ends, and returns nil
 // then. When a ping is not answered in time or the connection ends it

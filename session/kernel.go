@@ -15,8 +15,8 @@ import (
 
 const (
 	closeTimeout = 20 * time.Second
-	lease        = 30 * time.Second // of the supervisor; renewed three times within it
-	spoolBytes   = 64 << 20         // kept of one stream of one cell, inside the sandbox
+	lease        = time.Minute // of the supervisor; renewed three times within it
+	spoolBytes   = 64 << 20    // kept of one stream of one cell, inside the sandbox
 )
 
 // A kernel is one sandbox with a live interpreter in it. Whoever started it

@@ -319,7 +319,7 @@ func TestMissedHeartbeat(t *testing.T) {
 		a.mu.Lock()
 		a.mute = true
 		a.mu.Unlock()
-		time.Sleep(time.Minute)
+		time.Sleep(2 * time.Minute)
 		if got := mustRun(t, m, conn, "n += 1"); value(got) != "1" || !got.Restarted {
 			t.Errorf("got %+v, want a new interpreter and the loss told", got)
 		}
