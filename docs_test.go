@@ -70,7 +70,7 @@ func commandLines(script string) [][]string {
 			first, inside = !strings.ContainsAny(word, "<>"), false
 		case inside:
 			lines[len(lines)-1] = append(lines[len(lines)-1], word)
-		case first && (word == "biocage" || strings.HasSuffix(word, "/biocage")):
+		case first && !strings.Contains(word, "=") && (word == "biocage" || strings.HasSuffix(word, "/biocage")):
 			lines, inside = append(lines, nil), true
 		default:
 			first = word == "--" || first && (word == "sudo" || strings.Contains(word, "="))
@@ -124,7 +124,7 @@ func shellWords(script string) []string {
 }
 
 func TestCommandLines(t *testing.T) {
-	got := commandLines("x=1 # bin/biocage not\necho 'a b' | bin/biocage run \\\n  --json - >out && biocage doctor; claude mcp add biocage -- /usr/local/bin/biocage serve\nA=1 biocage run - <<'EOF'\nbiocage inside\nEOF\nbiocage version\n")
+	got := commandLines("x=1 # bin/biocage not\necho 'a b' | bin/biocage run \\\n  --json - >out && biocage doctor; claude mcp add biocage -- /usr/local/bin/biocage serve\nA=bin/biocage biocage run - <<'EOF'\nbiocage inside\nEOF\nbiocage version\n")
 	want := [][]string{{"run", "--json", "-"}, {"doctor"}, {"serve"}, {"run", "-"}, {"version"}}
 	if len(got) != len(want) {
 		t.Fatalf("got %q", got)
