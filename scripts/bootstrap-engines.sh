@@ -13,8 +13,14 @@ need debootstrap debootstrap
 need newuidmap uidmap
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing+=(debian-archive-keyring)
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
+# client is the package of the docker command, which Debian has split off.
+client() (
+	. /etc/os-release
+	if [ "${ID:-}" = debian ] && [ "${VERSION_ID:-13}" -ge 13 ]; then echo docker-cli; else echo docker.io; fi
+)
+
 if [ "${1:-}" = --test ]; then
-	need docker docker.io
+	need docker "$(client)"
 	need dockerd docker.io
 	need gcc gcc
 	need gcc libc6-dev

@@ -4,7 +4,7 @@
 #   gotest.sh fast      everything short, without engines
 #   gotest.sh race      packages that do not link gVisor, with the race detector
 #   gotest.sh engines   packages that link gVisor: the engine, and the binary
-#   gotest.sh system    the real binary, driven by clients: cases and others' clients
+#   gotest.sh system    the real binary, driven by clients: cases, others' clients, examples
 #   gotest.sh attacks   the attacks, on each engine
 #   gotest.sh bench     benchmarks
 #
@@ -16,12 +16,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # packages lists our packages of which the test binary does (yes) or does not
-# (no) link gVisor; those below test/ drive the binary and are listed by neither.
+# (no) link gVisor; those below test/ and the examples drive the binary and are
+# listed by neither.
 packages() {
 	local all
 	all=$(go list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps ","}}{{end}}' ./...)
 	awk -v want="$1" '
-		NF && $1 !~ /\/test\// { links[$1] = links[$1] || $2 ~ /gvisor\.dev\// }
+		NF && $1 !~ /\/test\/|\/examples$/ { links[$1] = links[$1] || $2 ~ /gvisor\.dev\// }
 		END { for (p in links) if ((want == "yes") == links[p]) print p }' <<<"$all" | sort
 }
 
@@ -46,7 +47,7 @@ engines)
 	# shellcheck disable=SC2086 # a word for each package
 	plain engines -count=1 -timeout 30m -p 1 $list
 	;;
-system) plain system -count=1 -timeout 40m -p 1 ./test/cases ./test/interop ;;
+system) plain system -count=1 -timeout 40m -p 1 ./test/cases ./test/interop ./examples ;;
 attacks)
 	failed=0
 	for engine in gvisor docker; do
