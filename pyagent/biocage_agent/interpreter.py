@@ -77,9 +77,9 @@ class Interpreter:
         return self._spawner.failed
 
     @property
-    def zygote_pid(self) -> int:
-        """The zygote, or 0."""
-        return self._spawner.pid
+    def kept(self) -> tuple[int, ...]:
+        """The processes that workers are made from."""
+        return self._spawner.kept
 
     def start(self) -> None:
         """Start the zygote and ask for the first worker."""
@@ -252,7 +252,7 @@ class Interpreter:
 
     def kill(self) -> None:
         """Kill the worker and everything else that is not the zygote."""
-        if not processes.kill_others(self._reaper, (self.zygote_pid,)):
+        if not processes.kill_others(self._reaper, self.kept):
             processes.kill_everything(self._reaper)
 
     def wind_up(self, *, trusted: bool) -> int:

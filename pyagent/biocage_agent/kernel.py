@@ -284,7 +284,7 @@ class Kernel:
         cpu = cell.cpu_ms()
         self._clear_cell()
         if cell.interrupted and outcome["status"] != "died":
-            spare = (self._interpreter.pid, self._interpreter.zygote_pid)
+            spare = (self._interpreter.pid, *self._interpreter.kept)
             processes.kill_others(self._reaper, spare, since=cell.boot_started - _CHILD_SLACK)
         changed, more = self._files.changes.changed()
         header, body = cell.reply(outcome, parts)

@@ -48,6 +48,8 @@ class Spawner:
         self.pid = 0
         self.failed: list[str] = []
         self.crashes = 0
+        self._spare = 0
+        self._told_spare = False
 
     def start(self) -> int:
         """Fork the zygote; the descriptor that becomes readable when it answers."""
@@ -59,6 +61,7 @@ class Spawner:
         self._link = ours
         self._buffer.clear()
         self._abandoned = 0
+        self._told_spare = False
         self.loaded = False
         return ours.fileno()
 
@@ -78,6 +81,7 @@ class Spawner:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         self._reaper.forget(self.pid)
+        self._note_spare(0)
         if not self.loaded:
             self.crashes += 1
             self.failed = list(self._preload)
@@ -105,6 +109,21 @@ class Spawner:
         descriptor = control.detach()
         stream = FrameStream(descriptor, descriptor, MAX_BODY_OUT, MAX_BODY_IN)
         return Worker(stream, out_read, err_read)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """Processes that are not the program's: the zygote, and the spare worker while it lives."""
+        if self._spare and self._reaper.status(self._spare) is not None:
+            self._note_spare(0)
+        return self.pid, self._spare
+
+    def _note_spare(self, pid: int) -> None:
+        """A spare worker was made, or the last one is none any more: it was taken, or it has ended."""
+        if self._spare:
+            self._reaper.forget(self._spare)
+        self._spare = pid
+        if pid:
+            self._reaper.watch(pid)
 
     def abandon(self) -> None:
         """Nobody waits for the outstanding worker any more; it ends with its socket."""
@@ -135,11 +154,22 @@ class Spawner:
                 self.loaded = True
                 continue
             del self._buffer[: PID.size]
-            if self._abandoned:
-                self._abandoned -= 1
+            if value == 0:
+                self._told_spare = True
+            elif self._told_spare:
+                self._told_spare = False
+                self._note_spare(value)
             else:
-                found.append(int(value))
+                self._note_spare(0)
+                found += self._answered(value)
         return found
+
+    def _answered(self, pid: int) -> list[int]:
+        """The pid of a worker, unless nobody waits for it any more."""
+        if not self._abandoned:
+            return [pid]
+        self._abandoned -= 1
+        return []
 
 
 def _widen(pipe: int) -> None:

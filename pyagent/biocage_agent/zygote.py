@@ -9,19 +9,25 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import select
 import signal
 import socket
 import struct
 import sys
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from biocage_agent import system
+from biocage_agent.spare import Spare, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ASK = b"F"
 PID = struct.Struct(">i")
+SPARE = PID.pack(0)
 _DESCRIPTORS = 3
+_QUIET_SECONDS = 0.1
 
 
 class WorkerSetup(NamedTuple):
@@ -33,9 +39,6 @@ class WorkerSetup(NamedTuple):
     drop_uid: int | None
     packages: tuple[str, ...]
     network: bool
-
-
-Entry = Callable[[socket.socket, int, int, WorkerSetup], None]
 
 
 def _preload(names: tuple[str, ...]) -> list[str]:
@@ -63,17 +66,30 @@ def run(link: socket.socket, setup: WorkerSetup, preload: tuple[str, ...]) -> No
     system.set_dumpable(value=False)
     text = "\n".join(failed).encode("utf-8")
     link.sendall(PID.pack(len(text)) + text)
+    _serve(link, lambda given: worker.run(socket.socket(fileno=given[0]), given[1], given[2], setup))
+
+
+def _serve(link: socket.socket, work: Work) -> None:
+    """Answer each request with a worker's pid; in a quiet moment after it make a spare one and tell its pid."""
+    spare = Spare(lambda body: _fork(link, body), work)
+    wanted = True
     while True:
+        if wanted and not select.select([link], [], [], _QUIET_SECONDS)[0]:
+            wanted = False
+            if spare.make():
+                link.sendall(SPARE + PID.pack(spare.pid))
         message, descriptors, _, _ = socket.recv_fds(link, 1, _DESCRIPTORS)
         if not message:
             return
-        link.sendall(PID.pack(_fork_worker(link, descriptors, setup, worker.run)))
+        pid = spare.take(descriptors) or _fork(link, lambda given=descriptors: work(given))  # type: ignore[misc]
+        link.sendall(PID.pack(pid))
         for descriptor in descriptors:
             os.close(descriptor)
+        wanted = True
 
 
-def _fork_worker(link: socket.socket, descriptors: list[int], setup: WorkerSetup, entry: Entry) -> int:
-    """Fork twice; the pid of the worker, or minus the error number."""
+def _fork(link: socket.socket, body: Callable[[], None]) -> int:
+    """Fork twice and run body; the pid, or minus the error number."""
     told, tell = os.pipe()
     try:
         middle = os.fork()
@@ -82,7 +98,7 @@ def _fork_worker(link: socket.socket, descriptors: list[int], setup: WorkerSetup
         os.close(tell)
         return -(error.errno or 1)
     if middle == 0:
-        _middle(link, descriptors, setup, entry, (told, tell))
+        _middle(link, body, (told, tell))
     os.close(tell)
     answer = os.read(told, PID.size)
     os.close(told)
@@ -90,9 +106,7 @@ def _fork_worker(link: socket.socket, descriptors: list[int], setup: WorkerSetup
     return int(PID.unpack(answer)[0]) if len(answer) == PID.size else -1
 
 
-def _middle(
-    link: socket.socket, descriptors: list[int], setup: WorkerSetup, entry: Entry, pipe: tuple[int, int]
-) -> None:
+def _middle(link: socket.socket, body: Callable[[], None], pipe: tuple[int, int]) -> None:
     """In the child: fork the worker, tell its pid, end."""
     told, tell = pipe
     try:
@@ -106,7 +120,7 @@ def _middle(
     try:
         for descriptor in (link.detach(), told, tell):
             os.close(descriptor)
-        entry(socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2], setup)
+        body()
         code = 0
     finally:
         os._exit(code)

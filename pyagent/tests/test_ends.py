@@ -394,7 +394,7 @@ def test_a_fork_bomb_is_ended_by_reset(fresh: Callable[..., Host]) -> None:
     assert host.value("1 + 1") == "2"
     me = host.process.pid
     left = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _parent(pid) == me]  # noqa: PTH208
-    assert len(left) == 2
+    assert len(left) in (2, 3)  # the zygote, the worker, perhaps the next one
 
 
 def test_the_supervisor_goes_before_what_the_program_starts(host: Host) -> None:

@@ -110,7 +110,7 @@ def test_a_process_that_has_ended_is_told_from_one_that_lives() -> None:
 
 def test_awaiting_at_the_top_level(host: Host) -> None:
     assert host.value("import asyncio\nawait asyncio.sleep(0.01, 'z')") == "'z'"
-    code = "async g():\n    for i in range(3): yield i\n[x async for x in g()]"
+    code = "async def g():\n    for i in range(3): yield i\n[x async for x in g()]"
     assert host.value(code) == "[0, 1, 2]"
     assert host.run("async with asyncio.timeout(5): pass").status == "ok" or sys.version_info < (3, 11)
     assert host.value("asyncio.run(asyncio.sleep(0, 'run'))") == "'run'"

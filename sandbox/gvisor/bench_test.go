@@ -5,6 +5,7 @@ package gvisor
 import (
 	"context"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -176,4 +177,51 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	b.ReportMetric(float64(stats.MemoryBytes)/(1<<20), "MiB")
 	b.ReportMetric(float64(stats.CPU.Milliseconds()), "ms-cpu")
+}
+
+// BenchmarkReset is a reset, and the next cell after an interpreter ended, with
+// the usual libraries loaded.
+func BenchmarkReset(b *testing.B) {
+	spec := agentSpec(b)
+	spec.Command[0] = "/opt/venv/bin/python3"
+	if _, err := os.Lstat(filepath.Join(spec.Root.Dir, spec.Command[0])); err != nil {
+		b.Skip("no environment with libraries: ", err)
+	}
+	box := create(b, testEngine(b, nil), spec)
+	frame(b, box, "kernel_info")
+	preload := []string{"numpy", "pandas", "matplotlib.pyplot"}
+	reply := request(b, box, "start", 1, map[string]any{"preload": preload, "memory_bytes": 384 << 20, "lease_ms": 0, "spool_bytes": 1 << 20})
+	if failed, ok := reply.Header["failed"].([]any); !ok || len(failed) > 0 {
+		b.Skip("libraries that are not in the root file system: ", reply.Header)
+	}
+	id := 1
+	execute := func(code string) {
+		id++
+		header := map[string]any{"type": "execute_request", "id": id}
+		if err := sandboxtest.WriteFrame(box.Stream(), header, []byte(code)); err != nil {
+			b.Fatal(err)
+		}
+		frame(b, box, "execute_reply")
+	}
+	var resets, recoveries []time.Duration
+	for b.Loop() {
+		time.Sleep(500 * time.Millisecond) // a session rests now and then
+		id++
+		begin := time.Now()
+		request(b, box, "reset", id, nil)
+		resets = append(resets, time.Since(begin))
+		time.Sleep(500 * time.Millisecond)
+		execute("import os; os._exit(1)")
+		begin = time.Now()
+		execute("x = 1")
+		recoveries = append(recoveries, time.Since(begin))
+	}
+	for name, took := range map[string][]time.Duration{"reset": resets, "recovery": recoveries} {
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-"+name)
+		b.ReportMetric(float64(took[0].Microseconds())/1000, "ms-min-"+name)
+	}
+	if stats, err := box.Stats(context.Background()); err == nil {
+		b.ReportMetric(float64(stats.MemoryBytes)/(1<<20), "MiB")
+	}
 }
