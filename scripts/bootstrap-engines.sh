@@ -15,7 +15,7 @@ need newuidmap uidmap
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 # client is the package of the docker command, which Debian has split off.
 client() (
-	. /etc/os-release
+	. /etc/os-release || true
 	if [ "${ID:-}" = debian ] && [ "${VERSION_ID:-13}" -ge 13 ]; then echo docker-cli; else echo docker.io; fi
 )
 
