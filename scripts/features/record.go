@@ -78,13 +78,8 @@ func (r *recorder) packageLine(text string) error {
 
 func (r *recorder) end(e event, key string) error {
 	if e.Action == "fail" {
-		for name, text := range r.written {
-			// A package that ends in the middle of tests leaves theirs behind.
-			if name == key || e.Test == "" && strings.HasPrefix(name, e.Package+" ") {
-				if err := r.show(text.String()); err != nil {
-					return err
-				}
-			}
+		if err := r.showWritten(e, key); err != nil {
+			return err
 		}
 	}
 	delete(r.written, key)
@@ -98,6 +93,20 @@ func (r *recorder) end(e event, key string) error {
 		}
 	}
 	return r.kept.Encode(event{Action: e.Action, Package: e.Package, Test: e.Test})
+}
+
+// showWritten shows what a failed test wrote. A package that ends in the
+// middle of tests leaves theirs behind.
+func (r *recorder) showWritten(e event, key string) error {
+	for name, text := range r.written {
+		if name != key && (e.Test != "" || !strings.HasPrefix(name, e.Package+" ")) {
+			continue
+		}
+		if err := r.show(text.String()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *recorder) show(text string) error {
