@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _ROUNDS = 60
+_PLAIN_ROUNDS = 3
 _PF_EXITING = 0x4
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -127,15 +128,17 @@ class Reaper:
 def kill_others(reaper: Reaper, spare: Collection[int] = (), since: float | None = None) -> bool:
     """Kill every process of ours but `spare`; with `since` only those that began after it.
 
-    All are stopped before any is killed, so that a fork bomb cannot refill the
-    places that the dead leave. Tells whether none is left.
+    Where killing alone does not do, all are stopped before any is killed, so
+    that a fork bomb cannot refill the places that the dead leave. Not at once:
+    gVisor hangs up on the group of a stopped process that loses its parent,
+    and that may be the worker's. Tells whether none is left.
     """
-    for _ in range(_ROUNDS):
+    for turn in range(_ROUNDS):
         left = [pid for pid, item in ours().items() if _is_target(item, spare, since)]
         if not left:
             reaper.collect()
             return True
-        for number in (signal.SIGSTOP, signal.SIGKILL):
+        for number in (signal.SIGKILL,) if turn < _PLAIN_ROUNDS else (signal.SIGSTOP, signal.SIGKILL):
             for pid in left:
                 _signal(pid, number)
         time.sleep(0.001)

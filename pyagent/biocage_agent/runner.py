@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from biocage_agent import cellsource, display, figures, hints, source, spawning, texts, tracebacks
+from biocage_agent import cellsource, display, figures, hints, source, spawning, texts, threads, tracebacks
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -149,6 +149,7 @@ class Runner:
         outcome = Outcome()
         self._counter = frame.header["number"] or self._counter + 1
         name = f"<cell {self._counter}>"
+        before = threads.running()
         try:
             _signal.pthread_sigmask(_signal.SIG_UNBLOCK, _MASK)
             self._execute(source.normalise(source.decode(frame.body)), name, outcome)
@@ -157,6 +158,9 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is told
             self._fail(error, name, outcome)
             self._draw_after(error)
+            if isinstance(error, KeyboardInterrupt):
+                with contextlib.suppress(BaseException):
+                    threads.end_new(before)
         _block_interrupts()
         return outcome
 

@@ -193,6 +193,29 @@ def _read(path: Path) -> bytes:
         return b""
 
 
+def test_threads_of_an_interrupted_cell_are_ended_and_older_ones_not(host: Host) -> None:
+    """Nothing of a cell goes on after its time limit; what earlier cells started does."""
+    host.run(
+        "import threading, time\n"
+        "ticks = {}\n"
+        "def tick(name):\n"
+        "    while True:\n"
+        "        ticks[name] = ticks.get(name, 0) + 1\n"
+        "        time.sleep(0.01)\n"
+        "threading.Thread(target=tick, args=('old',), daemon=True).start()"
+    )
+    result = host.run(
+        "for n in range(3): threading.Thread(target=tick, args=(f'new{n}',)).start()\nwhile True: time.sleep(0.1)",
+        timeout=0.5,
+        grace=8,
+    )
+    assert (result.error, result.status) == ("KeyboardInterrupt", "error")
+    seen = host.value(
+        "a = dict(ticks); time.sleep(0.3); sorted(n for n in ticks if ticks[n] != a[n]), threading.active_count()"
+    )
+    assert seen == "(['old'], 2)"
+
+
 def test_an_interrupt_for_another_cell_is_not_delivered(host: Host) -> None:
     first = host.begin("1")
     host.finish(first)
