@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,6 +133,21 @@ func TestProgress(t *testing.T) {
 	want := "\r\x1b[Kbase: download 25%\r\x1b[Kbase: download 50%\r\x1b[Kpackages: numpy\r\x1b[K"
 	if got := screen.String(); got != want {
 		t.Errorf("terminal: %q, want %q", got, want)
+	}
+}
+
+// A configuration named by mistake must not fill the memory.
+func TestConfigurationIsBounded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("#"), maxConfig+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{name, "/dev/zero"} {
+		f := flagSet{config: name}
+		var usage usageError
+		if _, err := f.load(process{}); !errors.As(err, &usage) || !strings.Contains(err.Error(), "is larger than 1048576 bytes") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func (f *flagSet) load(p process) (config.Config, error) {
 		src.Name = p.getenv("BIOCAGE_CONFIG")
 	}
 	if src.Name != "" {
-		data, err := os.ReadFile(src.Name)
+		data, err := readBounded(src.Name, maxConfig)
 		if err != nil {
 			return config.Config{}, usageError{"the configuration cannot be read: " + err.Error()}
 		}
@@ -126,6 +126,26 @@ func (f *flagSet) load(p process) (config.Config, error) {
 		return config.Config{}, usageError{err.Error()}
 	}
 	return cfg, nil
+}
+
+// maxConfig bounds the configuration file, which may be named by mistake.
+const maxConfig = 1 << 20
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // opened for reading
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s is larger than %d bytes, so it is something else", name, limit)
+	}
+	return data, nil
 }
 
 // getenv looks a variable up; the last one of a name counts.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -123,6 +124,8 @@ func CheckTarget(target string) error {
 		return errors.New("holds a control character")
 	case !path.IsAbs(target):
 		return errors.New("is not an absolute path")
+	case len(target) > 4095 || slices.ContainsFunc(strings.Split(target, "/"), func(name string) bool { return len(name) > 255 }):
+		return errors.New("is too long: at most 255 bytes a name and 4095 in all")
 	case path.Clean(target) != target:
 		return fmt.Errorf("is not a clean path; use %s", path.Clean(target))
 	case target == "/" || target == WorkDir || target == TempDir:

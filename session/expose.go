@@ -65,7 +65,7 @@ func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (Expos
 func exposeTarget(req ExposeRequest) (string, error) {
 	target := req.SandboxPath
 	if target == "" {
-		return "/data/" + filepath.Base(filepath.Clean(req.HostPath)), nil
+		target = "/data/" + filepath.Base(filepath.Clean(req.HostPath))
 	}
 	if !path.IsAbs(target) {
 		target = path.Join(sandbox.WorkDir, target)

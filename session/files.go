@@ -205,7 +205,7 @@ func (s *session) fileError(k *kernel, name string, err error) error {
 		"not_directory": "%q goes through something that is not a directory; file_list shows what is there.",
 		"not_regular":   "%q is not a regular file (a pipe, a device or a socket) and is left alone.",
 		"exists":        "%q is there already; choose another name.",
-		"permission":    "%q cannot be opened by the sandbox's user; write below the workspace (" + sandbox.WorkDir + ") or " + sandbox.TempDir + ".",
+		"permission":    "%q cannot be opened by the sandbox's user; work below the workspace (" + sandbox.WorkDir + ") or " + sandbox.TempDir + ", or change its mode (os.chmod in python_run).",
 		"read_only":     "%q is on a read-only place; write below the workspace (" + sandbox.WorkDir + ") or " + sandbox.TempDir + ".",
 		"no_space":      "There is no room left for %q (sandbox.disk); remove files that are no longer needed.",
 		"too_large":     "%q would be larger than a file may be (sandbox.disk).",

@@ -187,3 +187,28 @@ func TestOpenHostSwapRace(t *testing.T) {
 		t.Error("the good file was never opened, so nothing was tested")
 	}
 }
+
+// The place of an exposure is checked also when the host path gives its name.
+func TestExposeTarget(t *testing.T) {
+	long := strings.Repeat("n", 256)
+	tests := []struct{ host, sandbox, want, refused string }{
+		{host: "/srv/a.csv", want: "/data/a.csv"},
+		{host: "/srv/a b/", want: "/data/a b"},
+		{host: "/srv/a", sandbox: "x/y", want: "/work/x/y"},
+		{host: "/srv/a\nb", refused: "holds a control character"},
+		{host: "/", refused: "is not a clean path"},
+		{host: "/srv/a", sandbox: "/data/" + long, refused: "at most 255 bytes a name"},
+		{host: "/srv/a", sandbox: "/data" + strings.Repeat("/dir", 1100), refused: "4095 in all"},
+		{host: "/srv/a", sandbox: "/etc/a", refused: "beneath /data"},
+	}
+	for _, tt := range tests {
+		got, err := exposeTarget(ExposeRequest{HostPath: tt.host, SandboxPath: tt.sandbox})
+		var refused *ArgumentError
+		switch {
+		case tt.refused == "" && (err != nil || got != tt.want):
+			t.Errorf("%.40q at %.40q: %q, %v; want %q", tt.host, tt.sandbox, got, err, tt.want)
+		case tt.refused != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), tt.refused)):
+			t.Errorf("%.40q at %.40q: %q, %v; want a refusal with %q", tt.host, tt.sandbox, got, err, tt.refused)
+		}
+	}
+}

@@ -119,9 +119,11 @@ func (s *session) renew(ctx context.Context, limits Limits) (*kernel, error) {
 	b := &boot{done: make(chan struct{})}
 	s.m.spawn(func() {
 		defer close(b.done)
-		ctx, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
+		life, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
 		defer cancel()
-		k, err := s.fresh(ctx, limits.over(base), limits.needsOwnSandbox())
+		// A call that was given up must not take the state away later.
+		defer context.AfterFunc(ctx, cancel)()
+		k, err := s.fresh(life, limits.over(base), limits.needsOwnSandbox())
 		if err == nil {
 			err = s.replace(ctx, b, k, limits)
 		}
@@ -151,12 +153,16 @@ func (s *session) renewError(err error) error {
 }
 
 // replace makes k the session's kernel, with its limits, and ends what was
-// there before.
+// there before, unless ctx, the call that asked for it, has been given up.
 func (s *session) replace(ctx context.Context, b *boot, k *kernel, limits Limits) error {
 	s.mu.Lock()
+	refused := context.Cause(ctx)
 	if s.ended {
+		refused = ErrUnknown
+	}
+	if refused != nil {
 		s.mu.Unlock()
-		return errors.Join(ErrUnknown, k.close(context.WithoutCancel(ctx)))
+		return errors.Join(refused, k.close(context.WithoutCancel(ctx)))
 	}
 	old, r := s.boot, s.run
 	b.kernel = k

@@ -178,6 +178,33 @@ func TestLimitsThatCannotBeHadChangeNothing(t *testing.T) {
 	})
 }
 
+// A reset that was given up while its sandbox starts changes nothing, then or
+// later, and leaves no sandbox.
+func TestLimitsGivenUpChangeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{}
+		m := newTestManager(t, e, nil)
+		mustRun(t, m, conn, "n += 1")
+		before := infoLimits(t, m)
+		e.setSlow(10 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := m.Reset(ctx, conn, ResetRequest{Limits: &Limits{PIDs: 32}}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Reset: %v", err)
+		}
+		time.Sleep(time.Minute)
+		if got := mustRun(t, m, conn, "n += 1"); value(got) != "2" || got.Restarted {
+			t.Errorf("the next run: %+v", got)
+		}
+		if diff := cmp.Diff(before, infoLimits(t, m)); diff != "" {
+			t.Errorf("limits (-before +after):\n%s", diff)
+		}
+		if n := e.alive(); n != 1 {
+			t.Errorf("%d sandboxes are alive, want the old one", n)
+		}
+	})
+}
+
 // A sandbox that is being made when new limits come is nobody's; whoever
 // waits for it gets the new one.
 func TestLimitsDuringTheFirstStart(t *testing.T) {

@@ -35,7 +35,7 @@ type Progress struct {
 // WaitRequest asks for the rest of a run that outlasted its answer.
 type WaitRequest struct {
 	RunID     string        // "": the session's latest run
-	Wait      time.Duration // 0: the configured answer_within
+	Wait      time.Duration // 0: the configured answer_within; below: not at all
 	Interrupt bool
 	Progress  func(Progress)
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/biocypher/biocage-mcp/session"
 )
 
+// maxNumber is the largest whole number that every reader of JSON understands.
+const maxNumber = 1 << 53
+
 // decode checks raw arguments against the schema and reads them into in.
 // Unknown names are refused; numbers and truth values that came as text are
 // taken for what they say, because models send such.
@@ -143,6 +146,9 @@ func coerceNumber(schema *jsonschema.Schema, raw json.RawMessage) (json.RawMessa
 	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(unquote(raw)), 64)
 	whole := schema.Type == "integer"
+	if math.Abs(n) > maxNumber && schema.Maximum == "" {
+		return nil, wanted + fmt.Sprintf(" and at most %d", int64(maxNumber))
+	}
 	if err != nil || !inRange(schema, n) || whole && n != math.Trunc(n) {
 		return nil, wanted
 	}
@@ -155,7 +161,7 @@ func coerceNumber(schema *jsonschema.Schema, raw json.RawMessage) (json.RawMessa
 // inRange tells whether a number is within the schema's bounds, and one that
 // every reader of JSON understands alike.
 func inRange(schema *jsonschema.Schema, n float64) bool {
-	if math.IsNaN(n) || math.Abs(n) > 1<<53 {
+	if math.IsNaN(n) || math.Abs(n) > maxNumber {
 		return false
 	}
 	low, hasLow := bound(schema.Minimum)

@@ -70,7 +70,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"infinite", `{"code":"x","limit_seconds":"inf"}`, "between 0.1 and 600"},
 		{"an object as number", `{"code":"x","count":{}}`, "count must be a whole number of at least 0."},
 		{"a broken number", `{"code":"x","count":1.5}`, "count must be a whole number of at least 0."},
-		{"a huge whole number", `{"code":"x","count":1e300}`, "count must be a whole number of at least 0."},
+		{"a huge whole number", `{"code":"x","count":1e300}`, "count must be a whole number of at least 0 and at most 9007199254740992."},
 		{"no truth", `{"code":"x","on":1}`, "on must be true or false."},
 		{"not in the list", `{"code":"x","mode":"rx"}`, "mode must be ro or rw."},
 		{"blank path", `{"code":"x","path":"  "}`, "path must be text that is not empty."},

@@ -10,9 +10,9 @@ import (
 )
 
 type pythonWaitInput struct {
-	RunID       string  `json:"run_id,omitempty" jsonschema_description:"Default: the latest run."`
-	WaitSeconds float64 `json:"wait_seconds,omitempty" jsonschema:"minimum=0,maximum=3600" jsonschema_description:"How long to wait for the end."`
-	Interrupt   bool    `json:"interrupt,omitempty" jsonschema_description:"Stop the run; variables are kept."`
+	RunID       string   `json:"run_id,omitempty" jsonschema_description:"Default: the latest run."`
+	WaitSeconds *float64 `json:"wait_seconds,omitempty" jsonschema:"minimum=0,maximum=3600" jsonschema_description:"How long to wait for the end."`
+	Interrupt   bool     `json:"interrupt,omitempty" jsonschema_description:"Stop the run; variables are kept."`
 	target
 }
 
@@ -28,7 +28,7 @@ func (t *toolset) pythonWait() server.ServerTool {
 			defer end()
 			res, err := t.sessions.Wait(ctx, c.ref, session.WaitRequest{
 				RunID:     in.RunID,
-				Wait:      time.Duration(in.WaitSeconds * float64(time.Second)),
+				Wait:      in.wait(),
 				Interrupt: in.Interrupt,
 				Progress:  progress,
 			})
@@ -38,4 +38,16 @@ func (t *toolset) pythonWait() server.ServerTool {
 			return t.runAnswer(res), nil
 		},
 	})
+}
+
+// wait is how long to wait: with 0 the call only looks, unless it interrupts
+// the run, whose end is then worth a moment.
+func (in pythonWaitInput) wait() time.Duration {
+	switch {
+	case in.WaitSeconds == nil || *in.WaitSeconds == 0 && in.Interrupt:
+		return 0
+	case *in.WaitSeconds == 0:
+		return -1
+	}
+	return max(time.Duration(*in.WaitSeconds*float64(time.Second)), 1)
 }

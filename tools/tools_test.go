@@ -342,6 +342,20 @@ func TestExposeResetInfo(t *testing.T) {
 	if o.text() != want || !strings.Contains(o.object(), `"exposed_paths":[]`) {
 		t.Errorf("info: %s\n%s", o.text(), o.object())
 	}
+	for raw, want := range map[string]time.Duration{
+		`{}`:                                      0, // as configured
+		`{"wait_seconds":null}`:                   0,
+		`{"wait_seconds":0}`:                      -1, // not at all
+		`{"wait_seconds":"0"}`:                    -1,
+		`{"wait_seconds":1e-12}`:                  1,
+		`{"wait_seconds":0.5}`:                    time.Second / 2,
+		`{"wait_seconds":0,"interrupt":true}`:     0,
+		`{"wait_seconds":3600,"interrupt":false}`: time.Hour,
+	} {
+		if o := h.call("python_wait", raw); o.Result.IsError || f.wait.Wait != want {
+			t.Errorf("python_wait %s waits %s, want %s", raw, f.wait.Wait, want)
+		}
+	}
 	if o := h.call("python_wait", `{"run_id":"r1","wait_seconds":2,"interrupt":true}`); o.Result.IsError || f.wait.Wait != 2*time.Second || !f.wait.Interrupt || f.wait.RunID != "r1" {
 		t.Errorf("wait: %+v", f.wait)
 	}

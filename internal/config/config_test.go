@@ -88,6 +88,9 @@ log: debug
 server:
   tokens: [short]
   listen: nowhere
+session:
+  idle_timeout: .nan
+  warm: -.inf
 `
 	_, err := Load(Source{
 		Name: "c.yaml", Data: []byte(file),
@@ -113,6 +116,8 @@ server:
 		`c.yaml:15: log: must be a mapping (key: value), not a single value`,
 		`c.yaml:17: server.tokens[0]: must have at least 16 characters and no spaces`,
 		`c.yaml:18: server.listen: must be HOST:PORT, such as 127.0.0.1:8765`,
+		`c.yaml:20: session.idle_timeout: .nan is not a duration such as 30s`,
+		`c.yaml:21: session.warm: -.inf is not a number`,
 		`BIOCAGE_SESSION_MAX: session.max: must be between 1 and 1024`,
 		`BIOCAGE_RUN_ANSWER_WITHIN: run.answer_within: "soon" is not a duration; write 30s or 10m`,
 		`--log-format: log.format: "xml" is not one of text, json`,

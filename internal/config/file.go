@@ -127,6 +127,9 @@ func (l *loader) scalar(n ast.Node, key string, target reflect.Value) {
 			l.fault(l.atNode(n), key, wrongType(target, text))
 			return
 		}
+	case *ast.NanNode, *ast.InfinityNode:
+		l.fault(l.atNode(n), key, n.GetToken().Value+" is not a "+targetName(target))
+		return
 	default:
 		l.fault(l.atNode(n), key, "must be a single value, not "+kindOf(n))
 		return
