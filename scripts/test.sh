@@ -36,12 +36,15 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# docker_daemon starts a daemon, or takes the one that answers, and lets
-# biocage load the environment into it: that image serves the engine's tests too.
+# docker_daemon starts a daemon, or takes the one that answers. It gives it an
+# image for the engine's tests, which is to bring no variables of its own, and
+# lets biocage load the environment, so that no test waits for that.
 docker_daemon() {
 	local started
 	started=$(scripts/dockerd.sh start) || return
 	eval "$started"
+	export BIOCAGE_TEST_IMAGE=biocage/test:latest
+	tar --create --numeric-owner --directory "$BIOCAGE_TEST_ROOTFS" . | docker import - "$BIOCAGE_TEST_IMAGE" >/dev/null || return
 	bin/biocage run --engine docker - <<<'print("the environment runs in Docker")'
 }
 
@@ -54,17 +57,15 @@ suite "the Python agent" make --no-print-directory agent
 needed "the Python environment" bin/biocage env build
 needed "clients that others wrote" test/interop/setup.sh
 
+data=/var/lib/biocage
+[ "$(id -u)" = 0 ] || data=${XDG_DATA_HOME:-$HOME/.local/share}/biocage
+BIOCAGE_TEST_ROOTFS=$(readlink -f "${BIOCAGE_DATA_DIR:-$data}/environments/default/current/rootfs")
+export BIOCAGE_TEST_ROOTFS
+export BIOCAGE_TEST_BINARY=$PWD/bin/biocage
+
 BIOCAGE_DOCKERD_DIR=$(mktemp -d /var/tmp/biocage-dockerd.XXXXXX)
 export BIOCAGE_DOCKERD_DIR
 needed "the Docker daemon" docker_daemon
-
-data=/var/lib/biocage
-[ "$(id -u)" = 0 ] || data=${XDG_DATA_HOME:-$HOME/.local/share}/biocage
-environment=$(readlink -f "${BIOCAGE_DATA_DIR:-$data}/environments/default/current")
-export BIOCAGE_TEST_BINARY=$PWD/bin/biocage
-export BIOCAGE_TEST_ROOTFS=$environment/rootfs
-BIOCAGE_TEST_IMAGE=$(sed -n 's/.*"image": *"\([^"]*\)".*/\1/p' "$environment/environment.json")
-export BIOCAGE_TEST_IMAGE
 
 suite "tests with the race detector" scripts/gotest.sh race
 suite "the gVisor engine and the binary" scripts/gotest.sh engines
