@@ -6,16 +6,16 @@ import os
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from biocage_agent import processes, system
+from biocage_agent import processes
 from biocage_agent.channel import ChannelClosedError
 from biocage_agent.frames import Frame, FrameError, Header
+from biocage_agent.outputs import Outputs
 from biocage_agent.spawner import Spawner, Worker
 
 if TYPE_CHECKING:
     from biocage_agent.loop import Loop
     from biocage_agent.zygote import WorkerSetup
 
-_READ = 1 << 18
 _FORK_SECONDS = 20.0
 _LOAD_SECONDS = 300.0
 _GONE_SECONDS = 0.25
@@ -67,7 +67,7 @@ class Interpreter:
         self._zygote_started = 0.0
         self._failures = 0
         self._paused = False
-        self._buffer = memoryview(bytearray(_READ))  # so much memory anew would cost more than the read
+        self._outputs: Outputs | None = None
         self.pid = 0
         self.ready = False
 
@@ -154,8 +154,9 @@ class Interpreter:
         self._reaper.watch(pid)
         if not self._paused:
             self._loop.watch(worker.stream.read_fd, self._on_message)
-        self._loop.watch(worker.stdout, lambda: self._read(worker.stdout, "stdout"))
-        self._loop.watch(worker.stderr, lambda: self._read(worker.stderr, "stderr"))
+        pipes = {"stdout": worker.stdout, "stderr": worker.stderr}
+        self._outputs = Outputs(self._loop, pipes, self._listener.on_output)
+        self._outputs.watch()
         self.send({"type": "go"})
 
     def _restart_zygote(self) -> None:
@@ -232,23 +233,15 @@ class Interpreter:
 
         self._loop.at("gone", time.monotonic() + _GONE_SECONDS, on_gone)
 
-    def _read(self, descriptor: int, name: str) -> None:
-        try:
-            size = os.readv(descriptor, [self._buffer])
-        except BlockingIOError:
-            return
-        if size:
-            self._listener.on_output(name, self._buffer[:size].tobytes())
-        else:
-            self._loop.unwatch(descriptor)
-
     def drain(self) -> None:
         """Take what the pipes hold now, and not what is written from now on."""
-        if self._worker is None:
-            return
-        for descriptor, name in ((self._worker.stdout, "stdout"), (self._worker.stderr, "stderr")):
-            for data in system.unread(descriptor, _READ):
-                self._listener.on_output(name, data)
+        if self._outputs is not None:
+            self._outputs.drain()
+
+    def settle(self) -> None:
+        """Before a cell: take what came before it."""
+        if self._outputs is not None:
+            self._outputs.settle()
 
     def kill(self) -> None:
         """Kill the worker and everything else that is not the zygote."""
@@ -294,6 +287,8 @@ class Interpreter:
         if worker is None:
             return
         self._loop.want_write(worker.stream.write_fd, False, self._flush)  # noqa: FBT003
-        for descriptor in (worker.stream.read_fd, worker.stdout, worker.stderr):
-            self._loop.unwatch(descriptor)
+        self._loop.unwatch(worker.stream.read_fd)
+        if self._outputs is not None:
+            self._outputs.close()
+            self._outputs = None
         worker.close()

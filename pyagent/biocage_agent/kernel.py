@@ -111,6 +111,7 @@ class Kernel:
         cell = self._cell
         if cell is None or cell.sent or not self._interpreter.ready or self._emptier is not None:
             return
+        self._interpreter.settle()
         cell.nonce = self._nonce
         cell.sent = True
         self._interpreter.send(

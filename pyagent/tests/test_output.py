@@ -376,3 +376,17 @@ def test_pipes_made_small(host: Host) -> None:
     result = host.run(textwrap.dedent(code))
     assert result.stdout.endswith("END\n")
     assert result.header["streams"]["stdout"]["total"] == 100_004
+
+
+def test_many_short_lines_come_whole_and_in_time(host: Host) -> None:
+    code = "import sys\nfor i in range(20000): print(i)\nprint('end', file=sys.stderr)"
+    lines = "".join(f"{i}\n" for i in range(20000))
+    result = host.run(code, max_output=262_144)
+    assert result.header["streams"]["stdout"]["total"] == len(lines)
+    assert result.stdout == lines
+    assert result.stderr == "end\n"
+    crash = host.run("import os\nfor i in range(3000): print(i)\nos.kill(os.getpid(), 9)")
+    assert crash.stdout == "".join(f"{i}\n" for i in range(3000))
+    after = host.run("print('own')")
+    assert after.stdout == "own\n"
+    assert "late_stdout" not in after.parts

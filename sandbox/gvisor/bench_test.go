@@ -179,6 +179,29 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric(float64(stats.CPU.Milliseconds()), "ms-cpu")
 }
 
+// BenchmarkLines is a cell that prints 100,000 short lines.
+func BenchmarkLines(b *testing.B) {
+	box := create(b, testEngine(b, nil), agentSpec(b))
+	startAgent(b, box)
+	id := 1
+	for b.Loop() {
+		id++
+		header := map[string]any{"type": "execute_request", "id": id}
+		if err := sandboxtest.WriteFrame(box.Stream(), header, []byte("for i in range(100000): print(i)")); err != nil {
+			b.Fatal(err)
+		}
+		for {
+			f, err := sandboxtest.ReadFrame(box.Stream())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if f.Header["type"] == "execute_reply" {
+				break
+			}
+		}
+	}
+}
+
 // BenchmarkReset is a reset, and the next cell after an interpreter ended, with
 // the usual libraries loaded.
 func BenchmarkReset(b *testing.B) {
