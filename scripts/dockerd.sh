@@ -4,8 +4,9 @@
 #   eval "$(scripts/dockerd.sh start)"   prints "export DOCKER_HOST=..."
 #   scripts/dockerd.sh stop              stops the one that start made
 #
-# It has its own socket, data and network-less configuration below
-# ${BIOCAGE_DOCKERD_DIR:-/var/tmp/biocage-dockerd} and touches no other daemon.
+# It has its own socket and data below ${BIOCAGE_DOCKERD_DIR:-/var/tmp/biocage-dockerd}
+# and touches no other daemon. Its bridge, where this machine lets us make one,
+# leads to this machine and no further: nothing is forwarded.
 # With BIOCAGE_DOCKERD=private it starts even where another daemon answers.
 set -eu
 
@@ -15,6 +16,27 @@ socket=$dir/docker.sock
 say() { echo "dockerd.sh: $*" >&2; }
 
 answers() { DOCKER_HOST=$1 timeout 10 docker version >/dev/null 2>&1; }
+
+# bridge makes a bridge and tells its name; "none" where that cannot be.
+bridge() {
+	name=bcage$(($$ % 100000))
+	if ip link add name "$name" type bridge 2>/dev/null; then
+		if ip address add "172.31.$(($$ % 250)).1/24" dev "$name" 2>/dev/null && ip link set "$name" up; then
+			echo "$name" >"$dir/bridge"
+			echo "$name"
+			return
+		fi
+		ip link delete "$name"
+	fi
+	say "no bridge can be made here; tests of the network are left out"
+	echo none
+}
+
+no_bridge() {
+	[ -f "$dir/bridge" ] || return 0
+	ip link delete "$(cat "$dir/bridge")" || say "the bridge $(cat "$dir/bridge") stays"
+	rm -f "$dir/bridge"
+}
 
 start() {
 	if [ "${BIOCAGE_DOCKERD:-}" != private ]; then
@@ -34,7 +56,7 @@ start() {
 	rm -f "$dir/pid"
 	# shellcheck disable=SC2086 # extra arguments are words
 	setsid dockerd -H "unix://$socket" --data-root "$dir/data" --exec-root "$dir/exec" \
-		--pidfile "$dir/pid" --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
+		--pidfile "$dir/pid" --bridge="$(bridge)" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
 		${BIOCAGE_DOCKERD_ARGS:-} >"$dir/log" 2>&1 </dev/null &
 	i=0
 	until answers "unix://$socket"; do
@@ -42,6 +64,7 @@ start() {
 		if [ "$i" -gt 150 ]; then
 			say "the daemon did not come up; see $dir/log"
 			tail -n 5 "$dir/log" >&2
+			no_bridge
 			exit 1
 		fi
 		sleep 0.2
@@ -59,6 +82,7 @@ stop() {
 		[ "$i" -le 100 ] || { say "the daemon $pid does not stop"; exit 1; }
 		sleep 0.2
 	done
+	no_bridge
 }
 
 case ${1:-} in
