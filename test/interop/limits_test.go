@@ -16,11 +16,11 @@ func TestLimitsOfASession(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, lab lab) {
 		s := lab.start(t)
 		s.python(t, "kept = 1")
-		limits := map[string]any{"memory": "768m", "cpus": 0.5, "pids": 20, "disk": "8m", "timeout_seconds": 20, "max_output": "2KiB"}
+		limits := map[string]any{"memory": "1g", "cpus": 0.5, "pids": 16, "disk": "8m", "timeout_seconds": 20, "max_output": "2KiB"}
 		s.reset(t, limits)
 		info := s.limits(t)
 		for name, want := range map[string]float64{
-			"memory_bytes": 768 << 20, "cpus": 0.5, "pids": 20, "disk_bytes": 8 << 20,
+			"memory_bytes": 1 << 30, "cpus": 0.5, "pids": 16, "disk_bytes": 8 << 20,
 			"timeout_seconds": 20, "max_timeout_seconds": 20, "max_output_bytes": 2 << 10,
 		} {
 			if info[name] != want {
@@ -29,7 +29,7 @@ func TestLimitsOfASession(t *testing.T) {
 		}
 		for _, tt := range []struct{ name, code, want string }{
 			{"the state is gone", "print('kept' in globals())", "False"},
-			{"memory", "try:\n    x = bytearray(800 << 20)\nexcept MemoryError:\n    print('refused')", "refused"},
+			{"memory", "try:\n    x = bytearray(1100 << 20)\nexcept MemoryError:\n    print('refused')", "refused"},
 			{"disk", "try:\n    open('big', 'wb').write(bytes(16 << 20))\nexcept OSError as e:\n    print('refused', e.errno)", "refused"},
 			{"processes", manyProcesses, "refused"},
 		} {
@@ -44,8 +44,9 @@ func TestLimitsOfASession(t *testing.T) {
 			t.Errorf("output: %d bytes came", len(got.Stdout))
 		}
 		s.reset(t, map[string]any{})
-		if got := s.finished(t, "x = bytearray(800 << 20); print(len(x))"); got.Stdout != "838860800\n" {
-			t.Errorf("after the return to the configuration: %+v", got)
+		got, back := s.finished(t, "import os\nlen(os.listdir('.'))"), s.limits(t)
+		if !got.Success || back["memory_bytes"] != float64(2<<30) || back["pids"] != 256.0 || back["timeout_seconds"] != 30.0 {
+			t.Errorf("after the return to the configuration: %+v, %v", got, back)
 		}
 	})
 }
