@@ -76,7 +76,9 @@ func TestSandboxSeesItsLimits(t *testing.T) {
 const bomb = `os.waitpid((lambda p: p or (bytearray(900 << 20), os._exit(0)))(os.fork()), 0)[1]`
 
 // TestMemoryBombs: the process that breaks the limit dies, again and again,
-// and the sandbox lives on.
+// and the sandbox lives on. Where gVisor gives the dead process's memory back
+// later than the kernel wants it, the kernel takes more processes, perhaps the
+// first one: then the sandbox ends, and its end says why.
 func TestMemoryBombs(t *testing.T) {
 	e := testEngine(t, nil)
 	if !e.Capabilities().HardMemory {
@@ -84,15 +86,28 @@ func TestMemoryBombs(t *testing.T) {
 	}
 	spec := testSpec(t)
 	spec.Limits.MemoryBytes = 128 << 20
-	k := start(t, e, spec)
+	k, killed := start(t, e, spec), int64(0)
 	for range 4 {
-		if got := k.eval(bomb); got != "9" {
+		if _, err := fmt.Fprintln(k.box.Stream(), bomb); err != nil {
+			t.Fatal(err)
+		}
+		got, err := k.in.ReadString('\n')
+		if err != nil {
+			<-k.box.Done()
+			if exit := k.box.Exit(); !exit.OOMKilled || exit.Closed {
+				t.Fatalf("the sandbox ended with %+v (%v), want a memory kill", exit, err)
+			}
+			k, killed = start(t, e, spec), 0
+			continue
+		}
+		if got != "9\n" {
 			t.Errorf("the bomb ended with %s, want signal 9", got)
 		}
+		killed++
 	}
 	stats, err := k.box.Stats(t.Context())
-	if err != nil || stats.OOMKills < 4 {
-		t.Errorf("stats %+v (%v), want 4 memory kills", stats, err)
+	if err != nil || stats.OOMKills < killed {
+		t.Errorf("stats %+v (%v), want %d memory kills", stats, err, killed)
 	}
 }
 
@@ -181,7 +196,7 @@ func useBoth(k *talker, ro, rw string) {
 	for _, c := range []struct{ code, want string }{
 		{"open('" + ro + "/in').read()", "'hello'"},
 		{"open('" + ro + "/new', 'w')", "OSError: [Errno 30] Read-only file system: '" + ro + "/new'"},
-		{"os.utime('" + ro + "/in', (1, 1))", "OSError: [Errno 30] Read-only file system"},
+		{"os.chmod('" + ro + "/in', 0o640)", "OSError: [Errno 30] Read-only file system: '" + ro + "/in'"},
 		{"open('" + rw + "/out', 'w').write('new')", "3"},
 		{"os.mkdir('" + rw + "/d') or os.rename('" + rw + "/out', '" + rw + "/d/out')", "None"},
 		{"sorted(os.listdir('" + ro + "'))", "['d', 'in']"},
