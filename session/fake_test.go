@@ -143,7 +143,8 @@ type fakeAgent struct {
 	n      int // a variable that lives as long as the worker
 	files  map[string][]byte
 	cell   *fakeCell
-	mute   bool // answers nothing any more
+	mute   bool          // answers nothing any more
+	resets time.Duration // what a reset takes
 	load   time.Duration
 	pings  int // that came before the start's reply
 	loaded bool
@@ -261,6 +262,7 @@ func (a *fakeAgent) handle(req fakeRequest, body []byte) bool {
 			close(a.cell.reset)
 			a.cell = nil
 		}
+		time.Sleep(a.resets)
 		a.n = 0
 		if !req.KeepFiles {
 			clear(a.files)

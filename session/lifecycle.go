@@ -40,6 +40,9 @@ func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetRe
 	if err != nil {
 		return ResetResult{}, err
 	}
+	if ctx.Err() != nil {
+		return ResetResult{}, context.Cause(ctx)
+	}
 	if err := s.resetIn(ctx, k, req.KeepFiles); err != nil {
 		// The sandbox itself does not answer: a new one is a reset too,
 		// only the files are lost with it.
@@ -48,15 +51,36 @@ func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetRe
 		if k, err = s.kernel(ctx); err != nil {
 			return ResetResult{}, err
 		}
+		if req.KeepFiles && ctx.Err() == nil {
+			s.takeLoss()
+			return ResetResult{}, &SandboxError{
+				Message: "The sandbox did not answer and was replaced: the interpreter is fresh, and the files of the workspace are gone too. Make them again.",
+				Lost:    true, Err: err,
+			}
+		}
 	}
 	s.mu.Lock()
 	s.cells, s.pendingLoss = 0, ""
+	if ctx.Err() != nil {
+		s.pendingLoss = lateReset(req.KeepFiles)
+	}
 	s.mu.Unlock()
 	return ResetResult{Session: s.handle, SandboxID: k.sandbox.ID()}, nil
 }
 
+// lateReset tells of a reset whose call was given up, so that its answer may
+// not have been read.
+func lateReset(keepFiles bool) string {
+	if keepFiles {
+		return "a session_reset was cancelled too late; variables are gone, files are kept"
+	}
+	return "a session_reset was cancelled too late; variables and files of the workspace are gone"
+}
+
+// resetIn lets the sandbox reset itself. Once asked it cannot be called back,
+// so the end of ctx does not leave its answer unread.
 func (s *session) resetIn(ctx context.Context, k *kernel, keepFiles bool) error {
-	ctx, cancel := context.WithTimeout(ctx, resetTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetTimeout)
 	defer cancel()
 	if err := k.conn.Reset(ctx, keepFiles); err != nil {
 		return err

@@ -540,3 +540,45 @@ func TestLeaseIsKeptWhileLibrariesLoad(t *testing.T) {
 		}
 	})
 }
+
+// A reset that was given up before it is asked for changes nothing; afterwards
+// it can only be told. Neither costs the files that were to be kept.
+func TestResetGivenUp(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &fakeEngine{}
+			m := newTestManager(t, e, nil)
+			mustRun(t, m, conn, "n += 1")
+			if _, err := m.WriteFile(t.Context(), conn, WriteRequest{Path: "f", Data: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := m.Reset(ctx, conn, ResetRequest{KeepFiles: keep}); !errors.Is(err, context.Canceled) {
+				t.Errorf("Reset, cancelled before: %v", err)
+			}
+			if got := mustRun(t, m, conn, "n += 1"); value(got) != "2" || got.Restarted {
+				t.Errorf("after a reset cancelled before: %+v", got)
+			}
+
+			info, err := m.Info(t.Context(), conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.byID(t, info.SandboxID).agent.resets = 2 * time.Second
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := m.Reset(ctx, conn, ResetRequest{KeepFiles: keep}); err != nil {
+				t.Errorf("Reset, cancelled too late: %v", err)
+			}
+			got := mustRun(t, m, conn, "n += 1")
+			if value(got) != "1" || !got.Restarted || !strings.Contains(got.RestartReason, "cancelled too late") {
+				t.Errorf("after a reset cancelled too late: %+v", got)
+			}
+			_, err = m.ReadFile(t.Context(), conn, ReadRequest{Path: "f"})
+			if kept := err == nil; kept != keep || e.created.Load() != 1 {
+				t.Errorf("keep_files %v: the file: %v, %d sandboxes", keep, err, e.created.Load())
+			}
+		})
+	}
+}
