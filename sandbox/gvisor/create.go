@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,12 @@ import (
 
 // Create implements sandbox.Engine.
 func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	// gVisor waits in vain for a root that is a link.
+	if spec.Root.Dir != "" {
+		if dir, err := filepath.EvalSymlinks(spec.Root.Dir); err == nil {
+			spec.Root.Dir = dir
+		}
+	}
 	if err := e.accepts(spec); err != nil {
 		return nil, err
 	}

@@ -133,3 +133,16 @@ func TestSandboxAnswers(t *testing.T) {
 		}
 	}
 }
+
+// An environment's directory is often reached by a link to the one in force.
+func TestRootMayBeALink(t *testing.T) {
+	spec := testSpec(t)
+	link := filepath.Join(t.TempDir(), "current")
+	if err := os.Symlink(spec.Root.Dir, link); err != nil {
+		t.Fatal(err)
+	}
+	spec.Root.Dir = link
+	if got := start(t, testEngine(t, nil), spec).eval("1 + 1"); got != "2" {
+		t.Errorf("got %s", got)
+	}
+}
