@@ -36,6 +36,11 @@ func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetRe
 		}
 		return ResetResult{Session: s.handle, SandboxID: k.sandbox.ID()}, nil
 	}
+	return s.reset(ctx, req)
+}
+
+// reset gives a fresh interpreter in the sandbox that is there.
+func (s *session) reset(ctx context.Context, req ResetRequest) (ResetResult, error) {
 	k, err := s.kernel(ctx)
 	if err != nil {
 		return ResetResult{}, err
@@ -46,7 +51,7 @@ func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetRe
 	if err := s.resetIn(ctx, k, req.KeepFiles); err != nil {
 		// The sandbox itself does not answer: a new one is a reset too,
 		// only the files are lost with it.
-		m.log.WarnContext(ctx, "reset by a new sandbox", slog.String("session", s.label), slog.Any("error", err))
+		s.m.log.WarnContext(ctx, "reset by a new sandbox", slog.String("session", s.label), slog.Any("error", err))
 		k.markGone(err)
 		if k, err = s.kernel(ctx); err != nil {
 			return ResetResult{}, err
