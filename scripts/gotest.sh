@@ -6,6 +6,7 @@
 #   gotest.sh engines   packages that link gVisor: the engine, and the binary
 #   gotest.sh system    the real binary, driven by clients: cases, others' clients, examples
 #   gotest.sh attacks   the attacks, on each engine
+#   gotest.sh features  docs/FEATURES.md against the results of the others
 #   gotest.sh bench     benchmarks
 #
 # The race detector needs cgo, and gVisor must be linked without it. The race
@@ -26,14 +27,18 @@ packages() {
 		END { for (p in links) if ((want == "yes") == links[p]) print p }' <<<"$all" | sort
 }
 
+# ours runs a command with the flags of the Makefile, so that nothing is
+# compiled twice.
+ours() { CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath "$@"; }
+
 # tests NAME ARGUMENT... runs go test and keeps the results as NAME. Lint vets.
 tests() {
 	local name=$1
 	shift
-	go test -json -vet=off "$@" | CGO_ENABLED=0 go run ./scripts/features record "build/results/$name.json"
+	go test -json -vet=off "$@" | ours go run ./scripts/features record "build/results/$name.json"
 }
 
-plain() { CGO_ENABLED=0 GOEXPERIMENT=jsonv2 tests "$@"; }
+plain() { ours tests "$@"; }
 
 case ${1:-} in
 fast) plain fast -short ./... ;;
@@ -55,9 +60,10 @@ attacks)
 	done
 	exit "$failed"
 	;;
-bench) CGO_ENABLED=0 GOEXPERIMENT=jsonv2 go test -run '^$' -bench . -benchmem -timeout 30m ./... ;;
+features) ours go run ./scripts/features check build/results docs/FEATURES.md ;;
+bench) ours go test -run '^$' -bench . -benchmem -timeout 30m ./... ;;
 *)
-	echo "usage: gotest.sh fast|race|engines|system|attacks|bench" >&2
+	echo "usage: gotest.sh fast|race|engines|system|attacks|features|bench" >&2
 	exit 2
 	;;
 esac

@@ -71,5 +71,5 @@ suite "tests with the race detector" scripts/gotest.sh race
 suite "the gVisor engine and the binary" scripts/gotest.sh engines
 suite "the real server, driven by clients" scripts/gotest.sh system
 suite "attacks" scripts/gotest.sh attacks
-suite "docs/FEATURES.md against the results" go run ./scripts/features check build/results docs/FEATURES.md
+suite "docs/FEATURES.md against the results" scripts/gotest.sh features
 exit "$failed"
