@@ -22,16 +22,20 @@ func newLineReader(r io.Reader, maxLine int) *lineReader {
 
 // next returns the next line without its end. The slice is the caller's. At
 // the end of the input it returns what was left, and io.EOF. Of a line that is
-// too long nothing is kept while it is skipped.
+// too long it returns the message's id, if it has one, and errTooLong.
 func (l *lineReader) next() ([]byte, error) {
 	var line []byte
-	tooLong := false
+	var skipped *idScanner
 	for {
 		part, err := l.r.ReadSlice('\n')
-		if !tooLong && len(line)+len(bytes.TrimSuffix(part, []byte{'\n'})) > l.max {
-			line, tooLong = nil, true
+		if skipped == nil && len(line)+len(bytes.TrimSuffix(part, []byte{'\n'})) > l.max {
+			skipped = &idScanner{}
+			skipped.scan(line)
+			line = nil
 		}
-		if !tooLong {
+		if skipped != nil {
+			skipped.scan(part)
+		} else {
 			line = append(line, part...)
 		}
 		switch {
@@ -39,8 +43,8 @@ func (l *lineReader) next() ([]byte, error) {
 			continue
 		case err != nil:
 			return bytes.TrimSpace(line), err
-		case tooLong:
-			return nil, errTooLong
+		case skipped != nil:
+			return skipped.id(), errTooLong
 		}
 		return bytes.TrimSpace(line), nil
 	}

@@ -119,7 +119,7 @@ func (c *conn) read(ctx context.Context, in io.Reader) error {
 		}
 		switch {
 		case errors.Is(err, errTooLong):
-			c.refuse(ctx, nil, fault{mcp.INVALID_REQUEST, fmt.Sprintf("The message is longer than %d bytes.", c.maxLine)})
+			c.refuse(ctx, line, fault{mcp.INVALID_REQUEST, fmt.Sprintf("The message is longer than %d bytes; send large files in parts (file_write with append).", c.maxLine)})
 		case err == nil && len(line) > 0:
 			c.handle(ctx, line)
 		case errors.Is(err, io.EOF):
