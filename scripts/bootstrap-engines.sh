@@ -22,6 +22,7 @@ client() (
 if [ "${1:-}" = --test ]; then
 	need docker "$(client)"
 	need dockerd docker.io
+	need ip iproute2
 	need gcc gcc
 	need gcc libc6-dev
 fi

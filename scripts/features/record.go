@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -87,12 +88,11 @@ func (r *recorder) end(e event, key string) error {
 		return nil
 	}
 	r.ends[e.Action]++
+	err := r.kept.Encode(event{Action: e.Action, Package: e.Package, Test: e.Test})
 	if e.Action == "skip" {
-		if err := r.show("skipped: " + e.Package + " " + e.Test + "\n"); err != nil {
-			return err
-		}
+		err = errors.Join(err, r.show("skipped: "+e.Package+" "+e.Test+"\n"))
 	}
-	return r.kept.Encode(event{Action: e.Action, Package: e.Package, Test: e.Test})
+	return err
 }
 
 // showWritten shows what a failed test wrote. A package that ends in the
