@@ -144,7 +144,14 @@ class FileService:
         try:
             if new:
                 os.fchmod(descriptor, _MODE)
-            _write_all(descriptor, body, None)
+            before = os.fstat(descriptor).st_size
+            try:
+                _write_all(descriptor, body, None)
+            except OSError:
+                os.ftruncate(descriptor, before)
+                if new:
+                    os.unlink(path)
+                raise
             size = os.fstat(descriptor).st_size
         finally:
             os.close(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import time
 from typing import TYPE_CHECKING
@@ -237,3 +238,15 @@ def test_a_full_disk_is_told(fresh: Callable[..., Host]) -> None:
     host.run("import os\nos.symlink('/dev/full', 'full')")
     assert host.write("full", b"x" * 100, mode="append")["status"] == "error"
     assert host.run("open('/dev/full', 'w').write('x' * 100_000)").error == "OSError"
+
+
+def test_an_append_that_fails_changes_nothing(fresh: Callable[..., Host]) -> None:
+    host = fresh()
+    host.start()
+    assert host.write("old", b"12345678", mode="append")["size"] == 8
+    resource.prlimit(host.process.pid, resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+    assert host.write("old", b"x" * 100, mode="append")["status"] == "error"
+    assert host.write("new", b"x" * 100, mode="append")["status"] == "error"
+    assert (host.workspace / "old").read_bytes() == b"12345678"
+    assert not (host.workspace / "new").exists()
+    assert host.write("old", b"90", mode="append")["size"] == 10
