@@ -38,6 +38,7 @@ _NETWORK_ON = (
     "The sandbox has a network (sandbox.network: full), but this address does not answer: check its name and port. "
     "localhost is the sandbox itself, not the machine around it."
 )
+_TOO_NESTED = "An expression nests too deeply for the compiler: build it with a loop, or read it as data (json, ast)."
 _DIST = {"cv2": "opencv-python", "sklearn": "scikit-learn", "PIL": "pillow", "yaml": "pyyaml", "bs4": "beautifulsoup4"}
 
 
@@ -198,11 +199,15 @@ class Hinter:
         return "The text holds characters that the encoding lacks; use encoding='utf-8' or errors='replace'."
 
     @staticmethod
-    def _recursion(_error: RecursionError) -> str:
+    def _recursion(error: RecursionError) -> str:
+        if str(error).endswith(("during compilation", "during ast construction")):
+            return _TOO_NESTED
         limit = sys.getrecursionlimit()
         return f"The function calls itself without end, or deeper than {limit}: check its end case, or use a loop."
 
-    def _memory(self, _error: MemoryError) -> str:
+    def _memory(self, error: MemoryError) -> str:
+        if str(error).startswith("Parser stack overflowed"):
+            return _TOO_NESTED
         size = f" ({self._setup.memory_bytes >> 20} MiB)" if self._setup.memory_bytes else ""
         return f"The sandbox's memory{size} is used up; earlier variables are kept: del what is large, work in pieces."
 
@@ -223,7 +228,10 @@ class Hinter:
         there = _listed(shown) if shown else "nothing"
         return f"{start}In {folder} there is: {there}. Relative paths begin at {os.getcwd()}."
 
-    def _permission(self, _error: PermissionError) -> str:
+    def _permission(self, error: PermissionError) -> str:
+        return self._writable() if error.filename is not None else ""
+
+    def _writable(self) -> str:
         return f"Only {self._setup.workspace}, {self._setup.temp} and read-write exposures can be written."
 
     def _system(self, error: OSError) -> str:
@@ -232,7 +240,7 @@ class Hinter:
         if error.errno == errno.ENOSPC:
             return "The sandbox's disk is full: delete files you no longer need (os.remove)."
         if error.errno == errno.EROFS:
-            return self._permission(PermissionError())
+            return self._writable()
         if error.errno in (errno.EAGAIN, errno.EMFILE, errno.ENOMEM):
             return (
                 "A limit of the sandbox is reached: close files, end processes and threads that are no longer needed."

@@ -220,6 +220,8 @@ HINTS = [
     ("import errno\nraise OSError(errno.ENETUNREACH, 'Network is unreachable')", "sandbox.network"),
     ("def f(n): return f(n + 1)\nf(0)", "end case"),
     ("raise MemoryError", "memory"),
+    ("-" * 100_000 + "1", "nests too deeply" if sys.version_info >= (3, 13) else ""),
+    ("[]" + "+[]" * 100_000, "nests too deeply"),
     ("x = = 1", "nothing of the cell has run"),
     ("x = (1,", "close it"),
     ("x = 'abc", "string is not closed"),
@@ -321,3 +323,9 @@ def test_help_timeit_and_unknown_magics(host: Host) -> None:
     assert "%pip" in result.hint
     result = host.run("x = 1\n!!!\n= =")
     assert result.error == "SyntaxError"
+
+
+def test_a_refusal_without_a_file_has_no_hint_about_files(host: Host) -> None:
+    result = host.run("import errno\nraise PermissionError(errno.EPERM, 'Operation not permitted')")
+    assert result.error == "PermissionError"
+    assert "can be written" not in result.hint
