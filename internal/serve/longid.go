@@ -26,18 +26,29 @@ func (s *idScanner) scan(part []byte) {
 		case c == '"':
 			s.keep(c)
 			s.quoted = true
-		case c == '{' || c == '[':
-			s.depth++
-		case c == '}' || c == ']':
-			s.end()
-			s.depth--
-		case c == ',':
-			s.end()
-		case c == ':' && s.depth == 1:
-			s.name, s.token = string(s.token), s.token[:0]
-		case c > ' ':
-			s.keep(c)
+		default:
+			s.mark(c)
 		}
+	}
+}
+
+// mark takes a byte that is in no string.
+func (s *idScanner) mark(c byte) {
+	switch c {
+	case '{', '[':
+		s.depth++
+	case '}', ']':
+		s.end()
+		s.depth--
+	case ',':
+		s.end()
+	case ':':
+		if s.depth == 1 {
+			s.name, s.token = string(s.token), s.token[:0]
+		}
+	case ' ', '\t', '\r', '\n':
+	default:
+		s.keep(c)
 	}
 }
 
