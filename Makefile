@@ -14,13 +14,16 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test check fmt lint unit race attacks agent env demo bench docs lock clean help
+.PHONY: build test test-all check fmt lint unit race attacks agent env demo bench docs lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
 
-test: ## install what is needed, then run every test on every engine
+test: ## install what is needed, then run the tests on every engine
 	scripts/test.sh
+
+test-all: ## the same, and the attacks and cases that take long
+	scripts/test.sh --all
 
 check: lint unit ## lint and the tests that need no engine
 

@@ -5,6 +5,7 @@
 #   gotest.sh race      packages that do not link gVisor, with the race detector
 #   gotest.sh engines   packages that link gVisor: the engine, and the binary
 #   gotest.sh system    the real binary, driven by clients: cases, others' clients, examples
+#   gotest.sh kinds     cases like those that are known, guessed by their kind
 #   gotest.sh attacks   the attacks, on each engine
 #   gotest.sh features  docs/FEATURES.md against the results of the others
 #   gotest.sh bench     benchmarks
@@ -52,7 +53,13 @@ engines)
 	# shellcheck disable=SC2086 # a word for each package
 	plain engines -count=1 -timeout 30m -p 1 $list
 	;;
-system) plain system -count=1 -timeout 40m -p 1 ./test/cases ./test/interop ./examples ;;
+system)
+	failed=0
+	plain cases -count=1 -timeout 40m ./test/cases -corpus testdata/cases.jsonl,testdata/abilities.jsonl || failed=1
+	plain system -count=1 -timeout 40m -p 1 ./test/interop ./examples || failed=1
+	exit "$failed"
+	;;
+kinds) plain kinds -count=1 -timeout 40m ./test/cases -corpus testdata/kinds.jsonl ;;
 attacks)
 	failed=0
 	for engine in gvisor docker; do
@@ -63,7 +70,7 @@ attacks)
 features) ours go run ./scripts/features check build/results docs/FEATURES.md ;;
 bench) ours go test -run '^$' -bench . -benchmem -timeout 30m ./... ;;
 *)
-	echo "usage: gotest.sh fast|race|engines|system|attacks|features|bench" >&2
+	echo "usage: gotest.sh fast|race|engines|system|kinds|attacks|features|bench" >&2
 	exit 2
 	;;
 esac

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every test: `make test`. Installs what is missing (where apt and root allow),
+# `make test`, and with --all `make test-all`, which adds what takes long: the
+# cases by kind, the attacks, and docs/FEATURES.md against all results. Installs what is missing (where apt and root allow),
 # builds the binary and the default environment, and starts a private Docker
 # daemon when none answers. A suite that cannot run fails. What is needed for
 # the rest ends the run when it fails; after a suite that fails the others
@@ -8,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export CI=true
 
+all=${1:-}
 stages=()
 failed=0
 
@@ -70,6 +72,9 @@ needed "the Docker daemon" docker_daemon
 suite "tests with the race detector" scripts/gotest.sh race
 suite "the gVisor engine and the binary" scripts/gotest.sh engines
 suite "the real server, driven by clients" scripts/gotest.sh system
-suite "attacks" scripts/gotest.sh attacks
-suite "docs/FEATURES.md against the results" scripts/gotest.sh features
+if [ "$all" = --all ]; then
+	suite "cases by kind" scripts/gotest.sh kinds
+	suite "attacks" scripts/gotest.sh attacks
+	suite "docs/FEATURES.md against the results" scripts/gotest.sh features
+fi
 exit "$failed"
