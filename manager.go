@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	queueWait    = 10 * time.Second // one run may hold up the calls behind it so long
-	startTimeout = 3 * time.Minute  // an environment may have to be loaded first
-	closeTimeout = 3500 * time.Millisecond
+	queueWait    = 10 * time.Second        // one run may hold up the calls behind it so long
+	startTimeout = 3 * time.Minute         // an environment may have to be loaded first
+	closeTimeout = 3500 * time.Millisecond // of a server, whose client may wait for its end
+	patientClose = 15 * time.Second        // of a command that nobody hurries
 )
 
 // A cage is a manager with what it was made from.
@@ -56,8 +57,8 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 }
 
 // end closes everything, within its bound, also after ctx has ended.
-func (c *cage) end(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+func (c *cage) end(ctx context.Context, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		return err // the janitor does the rest when this process has ended

@@ -120,7 +120,7 @@ func runOnce(ctx context.Context, p process, args []string) error {
 	}
 	s := script{h: h, cage: c, ref: session.Ref{Scope: "run"}, flags: f}
 	err = s.run(ctx, code)
-	return errors.Join(err, c.end(ctx))
+	return errors.Join(err, c.end(ctx, patientClose))
 }
 
 // parseMixed reads flags before and after the script's name.

@@ -73,7 +73,7 @@ func (h host) serve(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		h.log.InfoContext(ctx, "ending", "reason", cause.Error())
 	}
-	return errors.Join(err, c.end(ctx))
+	return errors.Join(err, c.end(ctx, closeTimeout))
 }
 
 // instructions is what a host may tell its model of this server. The engine
