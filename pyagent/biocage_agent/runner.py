@@ -158,7 +158,7 @@ class Runner:
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is told
             self._fail(error, name, outcome)
             self._draw_after(error)
-            if isinstance(error, KeyboardInterrupt):
+            if issubclass(type(error), KeyboardInterrupt):  # not isinstance, which asks the object
                 with contextlib.suppress(BaseException):
                     threads.end_new(before)
         _block_interrupts()
