@@ -139,8 +139,10 @@ func (b *bed) cannot(sc *scenario) (string, error) {
 	return "", nil
 }
 
-// writeConfig writes the server's configuration for one case.
-func (b *bed) writeConfig(path, host string, s settings) error {
+// writeConfig writes the server's configuration for one case. A second sandbox,
+// kept ready, is only made where the life of sandboxes is the theme: elsewhere
+// it would double the work of the whole corpus.
+func (b *bed) writeConfig(path, host, theme string, s settings) error {
 	roots := s.ExposeRoots
 	if roots == nil {
 		roots = []string{host}
@@ -156,9 +158,14 @@ func (b *bed) writeConfig(path, host string, s settings) error {
 	if s.DefaultTimeout > 0 {
 		content["run"] = map[string]any{"timeout": seconds(s.DefaultTimeout).String()}
 	}
-	if s.IdleTimeout > 0 {
-		content["session"] = map[string]any{"idle_timeout": seconds(s.IdleTimeout).String()}
+	session := map[string]any{}
+	if theme != "lifecycle" {
+		session["warm"] = 0
 	}
+	if s.IdleTimeout > 0 {
+		session["idle_timeout"] = seconds(s.IdleTimeout).String()
+	}
+	content["session"] = session
 	text, err := json.Marshal(content) // JSON is YAML
 	if err != nil {
 		return err

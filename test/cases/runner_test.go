@@ -74,7 +74,7 @@ func play(b *bed, line []byte, dir string) error {
 	for name, value := range conf.ServerEnv {
 		r.env = append(r.env, name+"="+value)
 	}
-	if err := b.writeConfig(r.configPath(), filepath.Join(dir, "host"), conf); err != nil {
+	if err := b.writeConfig(r.configPath(), filepath.Join(dir, "host"), sc.Theme, conf); err != nil {
 		return err
 	}
 	r.steps()
