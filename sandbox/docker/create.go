@@ -69,7 +69,10 @@ func (m *making) run(ctx context.Context, spec sandbox.Spec) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	exited, failed, stop := m.wait(ctx, id)
+	exited, failed, stop, err := m.wait(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	if err := m.start(ctx, id); err != nil {
 		stop()
 		drain(exited, failed)
@@ -189,14 +192,24 @@ func (m *making) attach(ctx context.Context, id string) (types.HijackedResponse,
 
 // wait begins to watch for the container's end. The watch outlives ctx, but
 // ctx and a deadline bound its beginning; the client leaves both to the caller.
-func (m *making) wait(ctx context.Context, id string) (<-chan container.WaitResponse, <-chan error, context.CancelFunc) {
+// A daemon that refuses has answered when ContainerWait returns.
+func (m *making) wait(ctx context.Context, id string) (<-chan container.WaitResponse, <-chan error, context.CancelFunc, error) {
 	waiting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	late := time.AfterFunc(quickCall, stop)
 	defer late.Stop()
 	unwatch := context.AfterFunc(ctx, stop)
 	defer unwatch()
 	exited, failed := m.engine.api.ContainerWait(waiting, id, container.WaitConditionNextExit)
-	return exited, failed, stop
+	select {
+	case err := <-failed:
+		stop()
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, nil, nil, fmt.Errorf("wait: %w", explain(m.engine.host, err))
+	default:
+		return exited, failed, stop, nil
+	}
 }
 
 func (m *making) start(ctx context.Context, id string) error {

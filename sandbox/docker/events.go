@@ -41,10 +41,10 @@ func newWatcher(api *client.Client, instance string, log *slog.Logger) *watcher 
 
 // track begins to remember events of the container id.
 func (w *watcher) track(id string) {
-	w.once.Do(w.start)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.fates[id] = &fate{died: make(chan struct{})}
+	w.mu.Unlock()
+	w.once.Do(w.start)
 }
 
 func (w *watcher) forget(id string) {
