@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # `make test`, and with --all `make test-all`, which adds what takes long: the
-# cases by kind, the attacks, and docs/FEATURES.md against all results. Installs what is missing (where apt and root allow),
-# builds the binary and the default environment, and starts a private Docker
-# daemon when none answers. A suite that cannot run fails. What is needed for
-# the rest ends the run when it fails; after a suite that fails the others
-# still run. The times of all stages are printed at the end.
+# cases by kind, the attacks, and docs/FEATURES.md against all results. Installs
+# what is missing (where apt and root allow), builds the binary and the default
+# environment, and starts a Docker daemon of its own. A suite that cannot run
+# fails. What is needed for the rest ends the run when it fails; after a suite
+# that fails the others still run. The times of all stages are printed at the end.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CI=true
@@ -38,9 +38,18 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# docker_daemon starts a daemon, or takes the one that answers. It gives it an
-# image for the engine's tests, which is to bring no variables of its own, and
-# lets biocage load the environment, so that no test waits for that.
+# runsc builds gVisor's own program, from the module that BioCage is built
+# with, as a runtime for a Docker daemon of the tests' own, which takes root.
+# Who is not root tests with the daemon that answers, which needs a runsc.
+runsc() {
+	[ "$(id -u)" = 0 ] || return 0
+	CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go build -o build/tools/runsc gvisor.dev/gvisor/runsc || return
+	export BIOCAGE_DOCKERD=private BIOCAGE_DOCKERD_ARGS="--add-runtime runsc=$PWD/build/tools/runsc"
+}
+
+# docker_daemon starts the daemon. It gives it an image for the engine's tests,
+# which is to bring no variables of its own, and lets biocage load the
+# environment, so that no test waits for that.
 docker_daemon() {
 	local started
 	started=$(scripts/dockerd.sh start) || return
@@ -67,6 +76,7 @@ export BIOCAGE_TEST_BINARY=$PWD/bin/biocage
 
 BIOCAGE_DOCKERD_DIR=$(mktemp -d /var/tmp/biocage-dockerd.XXXXXX)
 export BIOCAGE_DOCKERD_DIR
+needed "gVisor as a runtime of Docker" runsc
 needed "the Docker daemon" docker_daemon
 
 suite "tests with the race detector" scripts/gotest.sh race

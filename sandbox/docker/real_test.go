@@ -47,7 +47,7 @@ func TestRealAgent(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if err := e.Check(ctx); err != nil {
-				t.Skip(err)
+				missing(t, "this cannot be tested here: %v", err)
 			}
 			s, err := e.Create(ctx, realSpec(t, image))
 			if err != nil {
@@ -204,7 +204,7 @@ func TestStatsOfTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.groups == nil {
-		t.Skip("the daemon is elsewhere")
+		missing(t, "the daemon is elsewhere")
 	}
 	kernel, err := s.Stats(t.Context())
 	if err != nil {
@@ -258,11 +258,11 @@ func TestNetworkFull(t *testing.T) {
 	image := needDaemon(t)
 	bridge, err := testAPI(t).NetworkInspect(t.Context(), "bridge", network.InspectOptions{})
 	if err != nil || len(bridge.IPAM.Config) == 0 || bridge.IPAM.Config[0].Gateway == "" {
-		t.Skipf("the daemon has no bridge (%v)", err)
+		missing(t, "the daemon has no bridge (%v)", err)
 	}
 	listener, err := net.Listen("tcp", bridge.IPAM.Config[0].Gateway+":0")
 	if err != nil {
-		t.Skipf("the daemon's bridge is elsewhere: %v", err)
+		missing(t, "the daemon's bridge is elsewhere: %v", err)
 	}
 	defer func() { _ = listener.Close() }()
 	e, err := New(testOptions(ChannelStdio))

@@ -70,14 +70,19 @@ func testOptions(channel Channel) Options {
 // daemon and of the machine do not disturb what the tests count.
 func ourRun() string { return os.Getenv(envRun) }
 
-// needDaemon skips without a daemon and an image, except where CI says that
-// both must be there.
+// missing skips what this machine cannot test, except in CI, where nothing may
+// be missing.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// needDaemon skips without a daemon and an image.
 func needDaemon(t *testing.T) (image string) {
 	t.Helper()
-	missing := t.Skipf
-	if os.Getenv("CI") == "true" {
-		missing = t.Fatalf
-	}
 	e, err := New(testOptions(ChannelAuto))
 	if err != nil {
 		t.Fatal(err)
@@ -86,14 +91,14 @@ func needDaemon(t *testing.T) (image string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := e.Check(ctx); err != nil {
-		missing("no Docker daemon to test with: %v", err)
+		missing(t, "no Docker daemon to test with: %v", err)
 	}
 	image = os.Getenv(envImage)
 	if image == "" {
-		missing("%s names no image", envImage)
+		missing(t, "%s names no image", envImage)
 	}
 	if has, err := e.HasImage(ctx, image); err != nil || !has {
-		missing("the image %s is not there (%v)", image, err)
+		missing(t, "the image %s is not there (%v)", image, err)
 	}
 	return image
 }
@@ -187,7 +192,7 @@ func TestEngineRunsc(t *testing.T) {
 	err = e.Check(t.Context())
 	_ = e.Close()
 	if err != nil {
-		t.Skip(err)
+		missing(t, "the daemon has no runtime runsc: %v", err)
 	}
 	t.Setenv(envChannel, "0")
 	t.Setenv(envRuntime, runsc)
