@@ -22,6 +22,10 @@ func newClient(notifications chan<- mcp.JSONRPCNotification) *client {
 // SessionID is the same for every process: a pipe has one client.
 func (c *client) SessionID() string { return "stdio" }
 
+// Principal is who was authenticated: nobody on a pipe, which belongs to the
+// process that holds its other end.
+func (c *client) Principal() string { return "" }
+
 // Initialize marks the client as ready for notifications.
 func (c *client) Initialize() { c.initialized.Store(true) }
 

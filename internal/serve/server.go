@@ -18,6 +18,9 @@ type Options struct {
 	Templates []server.ServerResourceTemplate
 	// Instructions is asked anew for each client; it must not block.
 	Instructions func() string
+	// OnEnd is told the SessionID of every connection that has ended: the pipe
+	// of stdio, a stream of SSE, a protocol session of HTTP. It must not block.
+	OnEnd func(connection string)
 }
 
 // NewServer makes the MCP server: tools and resource templates that never
@@ -30,6 +33,11 @@ func NewServer(opts Options) *server.MCPServer {
 		})
 		hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, result *mcp.DiscoverResult) {
 			result.Instructions = opts.Instructions()
+		})
+	}
+	if opts.OnEnd != nil {
+		hooks.AddOnUnregisterSession(func(_ context.Context, session server.ClientSession) {
+			opts.OnEnd(session.SessionID())
 		})
 	}
 	s := server.NewMCPServer("biocage", opts.Version,

@@ -353,7 +353,9 @@ func TestContextEndsServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	defer inW.Close()
-	stdio := Stdio{Server: NewServer(Options{}), In: inR, Out: io.Discard, Log: slog.New(slog.DiscardHandler)}
+	connections := make(chan string, 1)
+	onEnd := func(connection string) { connections <- connection }
+	stdio := Stdio{Server: NewServer(Options{OnEnd: onEnd}), In: inR, Out: io.Discard, Log: slog.New(slog.DiscardHandler)}
 	ended := make(chan error, 1)
 	go func() { ended <- stdio.Serve(ctx) }()
 	cancel()
@@ -364,6 +366,9 @@ func TestContextEndsServe(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("Serve did not return")
+	}
+	if got := <-connections; got != "stdio" {
+		t.Errorf("the end of the connection %q was told", got)
 	}
 }
 
