@@ -143,7 +143,9 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 	env, err := store.Find(name)
 	switch {
 	case err == nil:
-	case c.docker != nil && strings.ContainsAny(name, ":/@"):
+	case isImage(name) && c.docker == nil:
+		return environment.Environment{}, noImage(c, name)
+	case isImage(name):
 		return imageEnvironment(ctx, c.docker, name)
 	case errors.Is(err, environment.ErrNotBuilt):
 		return environment.Environment{}, fmt.Errorf("the Python environment %q: %w: build it with `%s`: %w", name, sandbox.ErrRootMissing, buildCommand(name), err)
@@ -165,11 +167,25 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 	return env, nil
 }
 
+// buildCommand is what makes a missing environment be there.
 func buildCommand(name string) string {
-	if name == environment.DefaultName {
+	switch {
+	case isImage(name):
+		return "docker pull " + name
+	case name == environment.DefaultName:
 		return "biocage env build"
 	}
 	return "biocage env build --name " + name
+}
+
+// isImage tells an image reference from a name that could have been built.
+func isImage(name string) bool { return strings.ContainsAny(name, ":/@") }
+
+// noImage says what to do about an image reference on an engine that runs none.
+func noImage(c chosen, ref string) error {
+	text := fmt.Sprintf("environment is %s, an image, which only Docker can run, but the engine is %s (taken because %s): "+
+		"set engine to docker, with a Docker daemon running, or environment to a name that `biocage env list` shows.", ref, c.engine.Name(), c.reason)
+	return &session.SandboxError{Message: text, Err: fmt.Errorf("%s %w", text, sandbox.ErrUnsupported)}
 }
 
 // imageEnvironment takes an image of the daemon's as it is. It is never
@@ -180,7 +196,8 @@ func imageEnvironment(ctx context.Context, d *docker.Engine, ref string) (enviro
 	case err != nil:
 		return environment.Environment{}, err
 	case !there:
-		return environment.Environment{}, fmt.Errorf("the image %s: %w: run `docker pull %s`", ref, sandbox.ErrRootMissing, ref)
+		text := fmt.Sprintf("The image %s (environment) is not at the Docker daemon. Run `%s` on the server's machine, then call again.", ref, buildCommand(ref))
+		return environment.Environment{}, &session.SandboxError{Message: text, Err: fmt.Errorf("the image %s: %w", ref, sandbox.ErrRootMissing)}
 	}
 	return environment.Environment{Name: ref, Image: ref, Python: "python3"}, nil
 }

@@ -159,3 +159,30 @@ func TestGetenv(t *testing.T) {
 		}
 	}
 }
+
+// A fault of the command line is told apart from a failure by its exit code.
+func TestExitCodes(t *testing.T) {
+	here := []string{"HOME=" + t.TempDir(), "XDG_DATA_HOME=" + t.TempDir(), "BIOCAGE_DATA_DIR=" + t.TempDir(), "BIOCAGE_ENGINE=gvisor"}
+	tests := []struct {
+		args []string
+		want int
+		says string
+	}{
+		{[]string{"env", "remove", "../x"}, exitUsage, `environment "../x": not a name`},
+		{[]string{"env", "remove", "a/b"}, exitUsage, `environment "a/b": not a name`},
+		{[]string{"env", "remove"}, exitUsage, "takes one name"},
+		{[]string{"env", "build", "--name", "../x"}, exitUsage, `build environment "../x": not a name`},
+		{[]string{"env", "build", "--base", "nonsense"}, exitUsage, "use auto, registry, docker or debootstrap"},
+		{[]string{"env", "remove", "absent"}, exitFailure, `there is no environment "absent"`},
+		{[]string{"run", "--expose", "", "-"}, exitUsage, "write HOST"},
+		{[]string{"run", "--timeout", "soon", "-"}, exitUsage, "--timeout"},
+		{[]string{"doctor", "extra"}, exitUsage, "takes no argument"},
+	}
+	for _, tt := range tests {
+		var out, errs bytes.Buffer
+		got := run(t.Context(), process{strings.NewReader(""), &out, &errs, here}, tt.args)
+		if got != tt.want || !strings.Contains(errs.String(), tt.says) {
+			t.Errorf("biocage %q: exit code %d, want %d, %s", tt.args, got, tt.want, &errs)
+		}
+	}
+}

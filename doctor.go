@@ -98,7 +98,7 @@ func (d doctor) checkEnvironment() {
 			return
 		}
 	}
-	if strings.ContainsAny(name, ":/@") {
+	if isImage(name) {
 		d.ok("environment", name+" is an image, which only the engine docker can use")
 		return
 	}
@@ -126,6 +126,8 @@ func (d doctor) remedy(name string, err error) string {
 		return "install and start Docker (apt-get install docker.io; systemctl start docker), or use gVisor, which needs no daemon"
 	case errors.Is(err, sandbox.ErrUnavailable):
 		return "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or use Docker"
+	case errors.Is(err, sandbox.ErrUnsupported) && isImage(d.host.cfg.Environment):
+		return "start Docker and set engine: docker, or set environment to a name that was built (biocage env list)"
 	case errors.Is(err, sandbox.ErrUnsupported):
 		return "start Docker and set engine: docker, or set sandbox.network: none"
 	case errors.Is(err, sandbox.ErrExhausted):

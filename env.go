@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -85,7 +86,13 @@ func envBuild(ctx context.Context, p process, args []string) error {
 	var req environment.BuildRequest
 	f.StringVar(&req.Name, "name", "", "")
 	f.StringVar(&req.ProjectFile, "from", "", "")
-	f.StringVar(&req.Base, "base", "", "")
+	f.Func("base", "", func(kind string) error {
+		if !slices.Contains([]string{environment.BaseAuto, environment.BaseRegistry, environment.BaseDocker, environment.BaseDebootstrap}, kind) {
+			return errors.New("use auto, registry, docker or debootstrap")
+		}
+		req.Base = kind
+		return nil
+	})
 	f.StringVar(&req.Image, "image", "", "")
 	f.StringVar(&req.Mirror, "mirror", "", "")
 	f.BoolVar(&req.Refresh, "refresh", false, "")
@@ -103,6 +110,9 @@ func envBuild(ctx context.Context, p process, args []string) error {
 	req.Progress = display.show
 	begin := time.Now()
 	env, err := store.Build(ctx, req)
+	if errors.Is(err, environment.ErrName) {
+		err = usageError{err.Error()}
+	}
 	display.end()
 	image := ""
 	if err == nil {
@@ -188,10 +198,12 @@ func envRemove(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	err = errors.Join(store.Remove(ctx, f.Arg(0)), closer.Close())
-	if errors.Is(err, environment.ErrNotBuilt) {
+	switch {
+	case errors.Is(err, environment.ErrName):
+		return usageError{err.Error()}
+	case errors.Is(err, environment.ErrNotBuilt):
 		return fmt.Errorf("there is no environment %q; biocage env list shows them", f.Arg(0))
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	_, err = fmt.Fprintln(p.stdout, "removed "+f.Arg(0))

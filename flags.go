@@ -51,6 +51,7 @@ type flagSet struct {
 	help     string
 	config   string
 	values   map[string]string // by configuration key
+	loaded   *config.Config    // nil before load
 }
 
 func newFlags(name, synopsis, help string) *flagSet {
@@ -108,11 +109,14 @@ func (f *flagSet) noArguments() error {
 	return nil
 }
 
-// load reads the configuration.
+// load reads the configuration, once.
 func (f *flagSet) load(p process) (config.Config, error) {
-	src := config.Source{Name: f.config, Env: p.getenv, Flags: f.values}
+	if f.loaded != nil {
+		return *f.loaded, nil
+	}
+	src := config.Source{Name: f.config, Env: p.getenv, Variables: p.variables(), Flags: f.values}
 	if src.Name == "" {
-		src.Name = p.getenv("BIOCAGE_CONFIG")
+		src.Name = p.getenv(config.FileVariable)
 	}
 	if src.Name != "" {
 		data, err := readBounded(src.Name, maxConfig)
@@ -125,6 +129,10 @@ func (f *flagSet) load(p process) (config.Config, error) {
 	if err != nil {
 		return config.Config{}, usageError{err.Error()}
 	}
+	for _, name := range config.Strangers(src.Variables) {
+		newLogger(p.stderr, cfg.Log).Warn("unknown environment variable, ignored", "variable", name)
+	}
+	f.loaded = &cfg
 	return cfg, nil
 }
 
@@ -156,4 +164,15 @@ func (p process) getenv(name string) string {
 		}
 	}
 	return ""
+}
+
+// variables are the names of all that are set to something.
+func (p process) variables() []string {
+	var names []string
+	for _, variable := range p.environ {
+		if name, value, _ := strings.Cut(variable, "="); value != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }

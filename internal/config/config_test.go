@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -154,6 +155,20 @@ func TestLoadSingleFaults(t *testing.T) {
 				t.Errorf("Load: %v\nwant: %s", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestEnvironmentForms(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0f", 32)
+	for name, ok := range map[string]bool{
+		"default": true, "my-env.2": true, "a_b": true, "python:3.13-slim": true, "docker.io/library/python": true,
+		"localhost:5000/team/py:1.0" + digest: true, "python" + digest: true, "sha256:" + strings.Repeat("0f", 32): true,
+		"../x": false, "/etc": false, "a b": false, "": false, "python@sha256:00": false, "Mine": false, "-x": false, "a:b:c": false,
+	} {
+		cfg := []byte(fmt.Sprintf("environment: %q", name))
+		if _, err := Load(Source{Name: "c.yaml", Data: cfg}); (err == nil) != ok {
+			t.Errorf("environment %q: %v", name, err)
+		}
 	}
 }
 

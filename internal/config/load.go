@@ -16,6 +16,9 @@ type Source struct {
 	Data []byte
 	// Env looks up an environment variable; "" counts as not set.
 	Env func(name string) string
+	// Variables are the names of the environment variables that are set; one
+	// that looks like a misspelt name of the configuration's is a fault.
+	Variables []string
 	// Flags are values from the command line by dotted key.
 	Flags map[string]string
 }
@@ -37,6 +40,11 @@ func Load(src Source) (Config, error) {
 		}
 		if value, ok := src.Flags[f.key]; ok {
 			l.setText(f, flagName(f.key), value)
+		}
+	}
+	for _, name := range unknownVariables(src.Variables) {
+		if near := nearestVariable(name); near != "" {
+			l.fault(name, "", "unknown variable; did you mean "+near+"?")
 		}
 	}
 	l.validate()

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 func (l *loader) validate() {
 	c := l.cfg
 	l.oneOf("engine", c.Engine, "auto", "docker", "gvisor")
-	l.check("environment", strings.TrimSpace(c.Environment) != "", "must not be empty")
+	l.validateEnvironment()
 	l.check("data_dir", c.DataDir == "" || path.IsAbs(c.DataDir), "must be an absolute path")
 
 	l.check("sandbox.memory", c.Sandbox.Memory >= 64<<20, "must be at least 64m")
@@ -37,6 +38,19 @@ func (l *loader) validate() {
 	l.validateServer()
 	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	l.oneOf("log.format", c.Log.Format, "text", "json")
+}
+
+// validateEnvironment checks the form only: a name as `biocage env build` takes,
+// or an image reference as the Docker daemon does.
+func (l *loader) validateEnvironment() {
+	const (
+		part  = `[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*`
+		host  = `(?:[a-zA-Z0-9][a-zA-Z0-9.-]*(?::[0-9]+)?/)?`
+		image = host + part + `(?:/` + part + `)*(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]*)?(?:@sha256:[0-9a-f]{64})?`
+	)
+	form := regexp.MustCompile(`^` + image + `$`)
+	l.check("environment", form.MatchString(l.cfg.Environment),
+		"must be a name that `biocage env list` shows, or an image reference such as docker.io/library/python:3.13-slim")
 }
 
 func (l *loader) validateRun() {
