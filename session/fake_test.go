@@ -148,6 +148,7 @@ type fakeAgent struct {
 	load   time.Duration
 	pings  int // that came before the start's reply
 	loaded bool
+	room   int // bytes that files may have together; 0 is no limit
 	gone   chan struct{}
 }
 
@@ -270,6 +271,10 @@ func (a *fakeAgent) handle(req fakeRequest, body []byte) bool {
 	case "inspect_request":
 		ok["variables"] = []map[string]any{{"name": "n", "type": "int", "summary": fmt.Sprint(a.n)}}
 	case "write_file_request":
+		if a.room > 0 && len(a.files[req.Path])+len(body) > a.room {
+			ok["status"], ok["code"], ok["message"] = "error", "no_space", "no space left"
+			break
+		}
 		if req.Mode == "create" {
 			a.files[req.Path] = nil
 		}

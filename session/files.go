@@ -14,17 +14,21 @@ import (
 )
 
 const (
-	chunk       = 1 << 20 // bytes of a file in one frame
+	chunk       = 1 << 20  // bytes of a file in one frame
+	maxAppend   = 16 << 20 // the most that one frame carries
 	defaultRead = 256 << 10
 	maxRead     = 16 << 20
 	maxEntries  = 2000
 )
 
 // WriteFile writes or appends to a file of the sandbox. A new file appears
-// whole or not at all.
+// whole or not at all, and so does what is appended.
 func (m *Manager) WriteFile(ctx context.Context, ref Ref, req WriteRequest) (WriteResult, error) {
 	if err := checkPath(req.Path); err != nil {
 		return WriteResult{}, err
+	}
+	if req.Append && len(req.Data) > maxAppend {
+		return WriteResult{}, &ArgumentError{Argument: "content", Message: fmt.Sprintf("At most %d bytes can be appended at once; nothing was written. Append them in parts.", maxAppend)}
 	}
 	s, err := m.find(ref, true)
 	if err != nil {
@@ -35,31 +39,36 @@ func (m *Manager) WriteFile(ctx context.Context, ref Ref, req WriteRequest) (Wri
 	if err != nil {
 		return WriteResult{}, err
 	}
-	mode := "create"
+	write := k.create
 	if req.Append {
-		mode = "append"
+		write = k.add
 	}
-	reply, err := k.write(ctx, req.Path, mode, req.Data)
+	reply, err := write(ctx, req.Path, req.Data)
 	if err != nil {
 		return WriteResult{}, s.fileError(k, req.Path, err)
 	}
 	return WriteResult{Path: cut(valid([]byte(reply.Path)), 4096), Size: reply.Size}, nil
 }
 
-// write sends data in chunks; a failure part way drops what was begun.
-func (k *kernel) write(ctx context.Context, name, mode string, data []byte) (pyagent.WriteFileReply, error) {
+// add appends in one frame: the agent undoes one that it cannot write whole,
+// which it could not do for a row of them.
+func (k *kernel) add(ctx context.Context, name string, data []byte) (pyagent.WriteFileReply, error) {
+	return k.conn.WriteFile(ctx, pyagent.WriteFileRequest{Path: name, Mode: "append"}, data)
+}
+
+// create sends a new file in chunks; a failure part way drops what was begun.
+func (k *kernel) create(ctx context.Context, name string, data []byte) (pyagent.WriteFileReply, error) {
 	var reply pyagent.WriteFileReply
 	for first := true; first || len(data) > 0; first = false {
 		part := data[:min(len(data), chunk)]
 		data = data[len(part):]
-		req := pyagent.WriteFileRequest{Path: name, Mode: mode, More: mode == "create" && len(data) > 0}
-		if mode == "create" && !first {
+		req := pyagent.WriteFileRequest{Path: name, Mode: "create", More: len(data) > 0}
+		if !first {
 			req.Mode, req.Offset = "at", reply.Size
-			req.More = len(data) > 0
 		}
 		var err error
 		if reply, err = k.conn.WriteFile(ctx, req, part); err != nil {
-			if mode == "create" && !first {
+			if !first {
 				err = errors.Join(err, k.abort(ctx, name))
 			}
 			return reply, err

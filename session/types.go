@@ -196,7 +196,7 @@ type Info struct {
 	Environment  string         `json:"environment"`
 	ExposedPaths []Exposure     `json:"exposed_paths"`
 	Limits       map[string]any `json:"limits"`
-	MemoryBytes  int64          `json:"memory_bytes"`
+	MemoryBytes  int64          `json:"memory_bytes,omitempty"` // 0: not known, as before the sandbox starts
 	IdleSeconds  float64        `json:"idle_seconds"`
 	Variables    []Variable     `json:"variables"`
 	// Set when variables could not be listed (a cell runs) or were cut.

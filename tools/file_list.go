@@ -24,12 +24,16 @@ func (t *toolset) fileList() server.ServerTool {
 		hints:       hints{readOnly: true, idempotent: true},
 		output:      session.ListResult{},
 		handle: func(ctx context.Context, c call, in fileListInput) (answer, error) {
-			res, err := t.sessions.ListFiles(ctx, c.ref, session.ListRequest{Path: in.Path, Recursive: in.Recursive})
+			ref, path, err := c.at(in.Path)
+			if err != nil {
+				return answer{}, err
+			}
+			res, err := t.sessions.ListFiles(ctx, ref, session.ListRequest{Path: path, Recursive: in.Recursive})
 			if err != nil {
 				return answer{}, err
 			}
 			t.boundList(&res)
-			return answer{text: listText(in.Path, res), object: res}, nil
+			return answer{text: listText(path, res), object: res}, nil
 		},
 	})
 }

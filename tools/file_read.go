@@ -48,6 +48,10 @@ func (t *toolset) handleFileRead(ctx context.Context, c call, in fileReadInput) 
 	if limit == 0 {
 		limit = defaultRead
 	}
+	var err error
+	if c.ref, in.Path, err = c.at(in.Path); err != nil {
+		return answer{}, err
+	}
 	part, err := t.sessions.ReadFile(ctx, c.ref, session.ReadRequest{Path: in.Path, Offset: in.Offset, Limit: limit})
 	if err != nil {
 		return answer{}, err

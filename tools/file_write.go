@@ -31,7 +31,11 @@ func (t *toolset) fileWrite() server.ServerTool {
 			if err != nil {
 				return answer{}, err
 			}
-			res, err := t.sessions.WriteFile(ctx, c.ref, session.WriteRequest{Path: in.Path, Data: data, Append: in.Append})
+			ref, path, err := c.at(in.Path)
+			if err != nil {
+				return answer{}, err
+			}
+			res, err := t.sessions.WriteFile(ctx, ref, session.WriteRequest{Path: path, Data: data, Append: in.Append})
 			if err != nil {
 				return answer{}, err
 			}

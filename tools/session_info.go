@@ -54,9 +54,16 @@ func infoText(info session.Info) string {
 	if info.IsRunning {
 		state = "running code now"
 	}
+	memory := "unknown"
+	switch {
+	case info.MemoryBytes > 0:
+		memory = bytesText(info.MemoryBytes)
+	case info.SandboxID == "":
+		memory = "none yet"
+	}
 	w := &textWriter{}
 	w.line(fmt.Sprintf("Session %s: %s, memory %s, engine %s, environment %s.",
-		info.Session, state, bytesText(info.MemoryBytes), orNone(info.Engine), orNone(info.Environment)))
+		info.Session, state, memory, orNone(info.Engine), orNone(info.Environment)))
 	w.line(shorten(info.Note, 500))
 	var limits []string
 	for _, name := range slices.Sorted(maps.Keys(info.Limits)) {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
+import sys
 from typing import TYPE_CHECKING
 
 from biocage_agent.requests import RequestError, text
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 LIVE_ROOTS = ("/data", "/app", "/mnt")
 _MAX_PATH = 4096
 _MAX_NAME = 255
+
+# What a name may hold and a text should not: controls, and bytes that are not
+# UTF-8. A backslash is written out only where it would read as one of these.
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\udc80-\udcff]|\\(?=x(?:[89a-f][0-9a-f]|5c)|u\{[0-9A-F]{1,6}\})")
+_WRITTEN_OUT = re.compile(r"\\x([89a-f][0-9a-f]|5c)|\\u\{([0-9A-F]{1,6})\}")
 
 
 class Identity:
@@ -57,8 +64,35 @@ def beneath(path: str, root: str) -> bool:
 
 
 def show(path: str) -> str:
-    """A path as valid text, whatever bytes it has."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    r"""A path as text: bytes that are not UTF-8 as \xff, controls as \u{1B}. Paths.absolute reads it back."""
+    return path if path.isascii() and path.isprintable() and "\\" not in path else _ODD.sub(_write_out, path)
+
+
+def _write_out(match: re.Match[str]) -> str:
+    raw = os.fsencode(match[0])
+    if match[0] == "\\" or (len(raw) == 1 and not raw.isascii()):
+        return f"\\x{raw.hex()}"
+    return f"\\u{{{ord(match[0]):X}}}"
+
+
+def _read_back(match: re.Match[str]) -> str:
+    if match[1]:
+        return os.fsdecode(bytes.fromhex(match[1]))
+    code = int(match[2], 16)
+    character = chr(code) if 0 < code <= sys.maxunicode else ""
+    is_plain = character.isascii() and character.isprintable()
+    return character if character.encode("utf-8", "ignore") and not is_plain else match[0]
+
+
+def _named(path: str) -> str:
+    """The path that a shown one means: where such a name is there, that one, else what is written."""
+    if "\\" not in path:
+        return path
+    place = "/"
+    for part in path.split("/"):
+        meant = os.path.join(place, _WRITTEN_OUT.sub(_read_back, part))
+        place = meant if os.path.lexists(meant) else os.path.join(place, part)
+    return place
 
 
 class Paths:
@@ -82,7 +116,7 @@ class Paths:
             raise RequestError("bad_path", f"{name} holds a lone surrogate") from error
         if not raw or len(raw) > _MAX_PATH or any(len(part) > _MAX_NAME for part in raw.split(b"/")):
             raise RequestError("bad_path", f"{name} is empty, or longer than {_MAX_PATH} bytes, or a name in it is")
-        return os.path.normpath(os.path.join(self.workspace, given)).replace("//", "/")
+        return _named(os.path.normpath(os.path.join(self.workspace, given)).replace("//", "/"))
 
     def writable(self, path: str) -> str:
         """The path to write at, or a refusal: its folder must not lead out by a link."""

@@ -10,6 +10,8 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from biocage_agent.paths import show
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -72,8 +74,7 @@ class Changes:
         for path, facts in sorted(self._known.items()):
             if before.get(path) == facts or (partial and facts[0] < since):
                 continue
-            shown = os.fsencode(path[len(self._root) + 1 :]).decode("utf-8", "replace")
-            entry = {"path": shown, "size": facts[1], "mtime_ns": facts[0]}
+            entry = {"path": show(path[len(self._root) + 1 :]), "size": facts[1], "mtime_ns": facts[0]}
             size += len(json.dumps(entry))
             if len(told) < _MOST_TOLD and size < _MOST_TOLD_BYTES:
                 told.append(entry)

@@ -34,10 +34,46 @@ def test_what_is_written_is_read(host: Host, name: str) -> None:
     data = bytes(range(256)) * 10
     reply = host.write(name, data)
     path = os.path.normpath(host.workspace / name)
-    assert (reply["status"], reply["path"], reply["size"]) == ("ok", path, len(data))
+    assert (reply["status"], reply["path"], reply["size"]) == ("ok", path.replace("\n", "\\u{A}"), len(data))
     frame = host.read(name)
     assert (frame.body, frame.header["size"], frame.header["mode"]) == (data, len(data), 0o644)
     assert host.value(f"open({name!r}, 'rb').read() == bytes(range(256)) * 10") == "True"
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        (b"\xff\xfe.csv", r"\xff\xfe.csv"),
+        (b"\x1b[31mred", r"\u{1B}[31mred"),
+        (b"two\nlines\t", r"two\u{A}lines\u{9}"),
+        ("c1 \x85".encode(), r"c1 \u{85}"),
+        (rb"\xff", r"\x5cxff"),
+        (rb"\u{1B}", r"\x5cu{1B}"),
+        (rb"C:\new\x", r"C:\new\x"),
+        (b"d\xc3/\x07/f", r"d\xc3/\u{7}/f"),
+    ],
+)
+def test_a_name_that_is_no_text_is_shown_so_that_it_can_be_read(host: Host, made: bytes, shown: str) -> None:
+    result = host.run(
+        f"import os\nos.makedirs(os.path.dirname({made!r}) or b'.', exist_ok=True)\nopen({made!r}, 'w').write('here')"
+    )
+    assert [file["path"] for file in result.header["files"]] == [shown]
+    assert [entry["path"] for entry in host.listing(recursive=True) if entry["type"] == "file"] == [shown]
+    assert host.read(shown).body == b"here"
+    assert host.read(shown).header["path"] == f"{host.workspace}/{shown}"
+    assert host.write(shown, b"new")["size"] == 3
+    assert host.value(f"open({made!r}).read()") == "'new'"
+    assert host.value("sum(len(files) for _, _, files in __import__('os').walk('.'))") == "1"
+
+
+def test_two_names_that_are_shown_alike_are_told_apart(host: Host) -> None:
+    host.run(r"open(b'\xff', 'w').write('byte'); open(rb'\xff', 'w').write('four characters')")
+    listed = [entry["path"] for entry in host.listing()]
+    assert {name: host.read(name).body for name in listed} == {r"\xff": b"byte", r"\x5cxff": b"four characters"}
+    host.run("import os; os.unlink(b'\\xff')")
+    assert host.read(r"\xff").body == b"four characters"
+    assert host.write(r"new\x80", b"1")["path"] == rf"{host.workspace}/new\x5cx80"
+    assert host.read(r"..\u{2F}..\u{2F}etc\u{2F}passwd").header["code"] == "not_found"
 
 
 def test_parts_of_a_file(host: Host) -> None:
@@ -161,7 +197,7 @@ def test_lists(host: Host) -> None:
     )
     host.run("open(b'\\xff\\xfe', 'wb').close()\nopen('a\\nb', 'w').close()")
     flat = {entry["path"]: entry["type"] for entry in host.listing()}
-    assert flat == {"d": "directory", "link": "symlink", "pipe": "other", "\ufffd\ufffd": "file", "a\nb": "file"}
+    assert flat == {"d": "directory", "link": "symlink", "pipe": "other", r"\xff\xfe": "file", r"a\u{A}b": "file"}
     deep = {entry["path"]: entry for entry in host.listing(recursive=True)}
     assert deep["d/e/f"]["size"] == 3
     assert abs(deep["d/e/f"]["mtime_ns"] - time.time_ns()) < 60 * 10**9

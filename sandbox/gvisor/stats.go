@@ -18,6 +18,9 @@ func (b *box) Stats(context.Context) (sandbox.Stats, error) {
 	default:
 	}
 	if b.group == nil {
+		if b.usage.Load() == 0 { // the watcher has not looked yet
+			b.measure()
+		}
 		return sandbox.Stats{MemoryBytes: b.usage.Load(), OOMKills: -1, CPU: -1, PIDs: -1}, nil
 	}
 	stats, err := b.group.stats()
