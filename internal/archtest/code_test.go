@@ -18,8 +18,8 @@ func starters() []string {
 		"environment Store.Load",            // ends with its pipe, which Load closes
 		"environment Store.Publish",         // ends with its pipe, which Publish closes
 		"internal/serve Stdio.Serve",        // the writer is waited for; the reader ends with the input
-		"internal/serve calls.admit",        // calls.end waits
-		"internal/serve calls.end",          // ends with the calls
+		"internal/serve turns.take",         // turns.end waits
+		"internal/serve turns.end",          // ends with the calls
 		"pyagent Conn.ping",                 // ends with the ping
 		"pyagent NewConn",                   // Conn.Close waits
 		"sandbox/docker Sandbox.onEnd",      // Sandbox.Close waits

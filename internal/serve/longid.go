@@ -2,7 +2,7 @@ package serve
 
 import "encoding/json"
 
-// maxLongID bounds the id of a message that is too long to be kept.
+// maxLongID bounds the id of a message.
 const maxLongID = 1 << 10
 
 // An idScanner finds the id of a message whose bytes pass by in pieces and
@@ -71,7 +71,7 @@ func (s *idScanner) end() {
 
 // id gives the id of the message, which has ended, or nil.
 func (s *idScanner) id() []byte {
-	if s.depth != 0 || s.quoted || len(s.found) == 0 || len(s.found) > maxLongID || !json.Valid(s.found) || !isID(s.found) {
+	if s.depth != 0 || s.quoted || len(s.found) == 0 || !json.Valid(s.found) || !isID(s.found) {
 		return nil
 	}
 	return s.found

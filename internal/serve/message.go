@@ -11,7 +11,10 @@ import (
 // Methods that may take long, so that they get a goroutine of their own and
 // count against the limit. Everything else is answered in the reader.
 func isLong(method string) bool {
-	long := []mcp.MCPMethod{mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodSubscriptionsListen}
+	long := []mcp.MCPMethod{
+		mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodSubscriptionsListen,
+		mcp.MethodPromptsGet, mcp.MethodCompletionComplete,
+	}
 	return slices.Contains(long, mcp.MCPMethod(method))
 }
 
@@ -39,10 +42,10 @@ type fault struct {
 func parse(line []byte) (message, *fault) {
 	var m message
 	if !json.Valid(line) {
-		return m, &fault{mcp.PARSE_ERROR, "Parse error: the line is not JSON."}
+		return m, &fault{mcp.PARSE_ERROR, "Parse error: the message is not JSON."}
 	}
 	if line[0] == '[' {
-		return m, &fault{mcp.INVALID_REQUEST, "Batches are not supported; send one message a line."}
+		return m, &fault{mcp.INVALID_REQUEST, "Batches are not supported; send one message at a time."}
 	}
 	if line[0] != '{' {
 		return m, &fault{mcp.INVALID_REQUEST, "A message must be a JSON object."}
@@ -52,7 +55,7 @@ func parse(line []byte) (message, *fault) {
 	switch {
 	case !isID(m.ID):
 		m.ID = nil
-		return m, &fault{mcp.INVALID_REQUEST, "The id must be a string or a number."}
+		return m, &fault{mcp.INVALID_REQUEST, "The id must be a string or a number, of at most 1024 bytes."}
 	case m.Method != "" || m.Result != nil || m.Error != nil:
 		return m, nil
 	case err != nil:
@@ -61,10 +64,10 @@ func parse(line []byte) (message, *fault) {
 	return m, &fault{mcp.INVALID_REQUEST, "The message has no method."}
 }
 
-// isID tells whether an id is absent, a string or a number.
+// isID tells whether an id is absent, a string or a number, and not too long.
 func isID(id json.RawMessage) bool {
 	id = bytes.TrimSpace(id)
-	return len(id) == 0 || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9'
+	return len(id) == 0 || len(id) <= maxLongID && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
 }
 
 // tokenKey makes a progress token comparable; "" is no token.
@@ -79,9 +82,7 @@ func tokenKey(token any) string {
 	return ""
 }
 
-// encode marshals a response under the request's own id, digit for digit. A
-// response that cannot be marshalled becomes an error, so that the client
-// never waits for nothing.
+// encode marshals a response under the request's own id, digit for digit.
 func encode(id json.RawMessage, response mcp.JSONRPCMessage) ([]byte, error) {
 	requestID := mcp.NewRequestId(nil)
 	if len(id) > 0 {
@@ -95,15 +96,7 @@ func encode(id json.RawMessage, response mcp.JSONRPCMessage) ([]byte, error) {
 		r.ID = requestID
 		response = r
 	}
-	data, err := json.Marshal(response)
-	if err == nil {
-		return data, nil
-	}
-	fallback, fallbackErr := json.Marshal(errorResponse(requestID, fault{mcp.INTERNAL_ERROR, "The answer could not be encoded."}))
-	if fallbackErr != nil {
-		return nil, fallbackErr
-	}
-	return fallback, err
+	return json.Marshal(response)
 }
 
 func errorResponse(id mcp.RequestId, f fault) mcp.JSONRPCError {

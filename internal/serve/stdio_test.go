@@ -28,8 +28,8 @@ func callLine(id, tool, token string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}%s}}`, id, tool, meta)
 }
 
-// A peer is a client at the other end of two pipes.
-type peer struct {
+// A remote is a client at the other end of two pipes.
+type remote struct {
 	t     *testing.T
 	in    *io.PipeWriter
 	lines chan string
@@ -41,7 +41,7 @@ func tool(name string, handler server.ToolHandlerFunc) server.ServerTool {
 }
 
 // connect serves the tools to a new peer.
-func connect(t *testing.T, stdio Stdio, tools ...server.ServerTool) *peer {
+func connect(t *testing.T, stdio Stdio, tools ...server.ServerTool) *remote {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -50,7 +50,7 @@ func connect(t *testing.T, stdio Stdio, tools ...server.ServerTool) *peer {
 	if stdio.Out == nil {
 		stdio.Out = outW
 	}
-	p := &peer{t: t, in: inW, lines: make(chan string, 4096), ended: make(chan error, 1)}
+	p := &remote{t: t, in: inW, lines: make(chan string, 4096), ended: make(chan error, 1)}
 	go func() {
 		err := stdio.Serve(context.Background())
 		outW.Close()
@@ -70,7 +70,7 @@ func connect(t *testing.T, stdio Stdio, tools ...server.ServerTool) *peer {
 	return p
 }
 
-func (p *peer) send(lines ...string) {
+func (p *remote) send(lines ...string) {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, strings.Join(lines, "\n")+"\n"); err != nil {
 		p.t.Fatal(err)
@@ -78,7 +78,7 @@ func (p *peer) send(lines ...string) {
 }
 
 // next is the next line the server wrote, or "" when it wrote none any more.
-func (p *peer) next() string {
+func (p *remote) next() string {
 	p.t.Helper()
 	select {
 	case line := <-p.lines:
@@ -92,7 +92,7 @@ func (p *peer) next() string {
 	}
 }
 
-func (p *peer) expect(parts ...string) string {
+func (p *remote) expect(parts ...string) string {
 	p.t.Helper()
 	line := p.next()
 	for _, part := range parts {
@@ -104,13 +104,13 @@ func (p *peer) expect(parts ...string) string {
 }
 
 // close ends the input and gives what Serve returned.
-func (p *peer) close() error {
+func (p *remote) close() error {
 	p.t.Helper()
 	p.in.Close()
 	return p.wait()
 }
 
-func (p *peer) wait() error {
+func (p *remote) wait() error {
 	p.t.Helper()
 	select {
 	case err := <-p.ended:
@@ -373,13 +373,15 @@ func TestContextEndsServe(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	c := newCalls(1)
+	const queue = 5
+	turns := newTurns(1, 1, queue)
+	c := newCalls(turns, "")
 	hold := make(chan struct{})
 	var ran atomic.Int32
 	admit := func(id string) error {
-		return c.admit(&call{id: id, cancel: func() {}, run: func() { <-hold; ran.Add(1) }})
+		return c.admit(&call{id: id, cancel: func(error) {}, run: func() { <-hold; ran.Add(1) }})
 	}
-	for i := range maxQueued + 1 {
+	for i := range queue + 1 {
 		if err := admit(fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
@@ -388,11 +390,12 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Errorf("admit: %v, want errQueueFull", err)
 	}
 	close(hold)
-	c.wg.Wait()
-	if got := ran.Load(); got != maxQueued+1 {
-		t.Errorf("%d calls ran, want %d", got, maxQueued+1)
+	turns.wg.Wait()
+	if got := ran.Load(); got != queue+1 {
+		t.Errorf("%d calls ran, want %d", got, queue+1)
 	}
-	if !c.end(time.Second) {
+	c.end(errEnding)
+	if !turns.end(time.Second) {
 		t.Error("end: calls are left")
 	}
 	if err := admit("late"); !errors.Is(err, errEnding) {

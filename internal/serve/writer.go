@@ -2,19 +2,27 @@ package serve
 
 import (
 	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
 const methodProgress = "notifications/progress"
 
-// An answer is a line for the client.
+// Bounds of what waits to be written to one client.
+const (
+	maxNotifications = 256
+	maxAnswers       = 4 // more wait in their calls
+)
+
+// An answer is a message for the client.
 type answer struct {
 	line []byte
-	call *call // nil for what was answered at once
+	call *call // nil for what does not answer a call
+}
+
+// A sink takes messages, each as a whole.
+type sink interface {
+	message(line []byte) error
 }
 
 // A writer is the only one that writes to the client and the only consumer of
@@ -22,8 +30,8 @@ type answer struct {
 // waits in the channel when an answer comes is older than that answer: it is
 // written first, and progress of a settled call is dropped.
 type writer struct {
-	out           io.Writer
-	log           *slog.Logger
+	responder
+	out           sink
 	calls         *calls
 	notifications chan mcp.JSONRPCNotification
 	answers       chan answer
@@ -32,22 +40,26 @@ type writer struct {
 	failed        chan error    // holds the first write error
 }
 
-func newWriter(out io.Writer, log *slog.Logger, calls *calls) *writer {
+func newWriter(out sink, r responder, calls *calls) *writer {
 	return &writer{
-		out: out, log: log, calls: calls,
-		notifications: make(chan mcp.JSONRPCNotification, 256),
-		answers:       make(chan answer, 64),
+		responder: r, out: out, calls: calls,
+		notifications: make(chan mcp.JSONRPCNotification, maxNotifications),
+		answers:       make(chan answer, maxAnswers),
 		stop:          make(chan struct{}),
 		done:          make(chan struct{}),
 		failed:        make(chan error, 1),
 	}
 }
 
-// send hands a line over. It gives up when the writer has ended.
-func (w *writer) send(a answer) {
+// send hands a message over. It gives up when the writer has ended, or ctx.
+func (w *writer) send(ctx context.Context, a answer) error {
 	select {
 	case w.answers <- a:
+		return nil
 	case <-w.done:
+		return errDisconnected
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -92,28 +104,19 @@ func (w *writer) answer(ctx context.Context, a answer) error {
 			return err
 		}
 	}
-	if a.call != nil && !w.calls.settle(a.call) {
-		return nil
+	if a.call != nil && !w.calls.settle(a.call) || len(a.line) == 0 {
+		return nil // abandoned, or what claimed to be request and response at once
 	}
-	return w.line(a.line)
+	return w.out.message(a.line)
 }
 
 func (w *writer) notify(ctx context.Context, n mcp.JSONRPCNotification) error {
 	if n.Method == methodProgress && !w.calls.awaits(tokenKey(n.Params.AdditionalFields["progressToken"])) {
 		return nil
 	}
-	line, err := json.Marshal(n)
-	if err != nil {
-		w.log.ErrorContext(ctx, "notification could not be encoded", "method", n.Method, "error", err)
+	line := w.notification(ctx, n)
+	if line == nil {
 		return nil
 	}
-	return w.line(line)
-}
-
-func (w *writer) line(line []byte) error {
-	if len(line) == 0 { // what claimed to be request and response at once
-		return nil
-	}
-	_, err := w.out.Write(append(line, '\n'))
-	return err
+	return w.out.message(line)
 }

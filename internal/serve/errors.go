@@ -1,0 +1,18 @@
+package serve
+
+import "errors"
+
+// Reasons not to admit a call, and to cancel one.
+var (
+	errDuplicateID  = errors.New("the request id is in use by a call that runs")
+	errQueueFull    = errors.New("too many calls wait already; wait for their answers")
+	errEnding       = errors.New("the server is shutting down")
+	errCancelled    = errors.New("the client cancelled the request")
+	errDisconnected = errors.New("the client went away")
+)
+
+// Reasons why a client cannot be asked.
+var (
+	errTooManyQuestions = errors.New("too many questions to the client have no answer yet")
+	errNoWayToAsk       = errors.New("there is no stream to the client on which it could be asked")
+)
