@@ -158,7 +158,7 @@ func (d doctor) tryEngine(ctx context.Context, name string) (text string, err er
 		return "", err
 	}
 	defer func() { err = errors.Join(err, c.end(ctx, patientClose)) }()
-	res, err := c.Run(ctx, session.Ref{Scope: "doctor"}, session.RunRequest{Code: "import platform; print(6 * 7, platform.python_version())"})
+	res, err := c.Run(ctx, session.Ref{Connection: "doctor"}, session.RunRequest{Code: "import platform; print(6 * 7, platform.python_version())"})
 	if err != nil {
 		return "", unwrapSandbox(err)
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/biocypher/biocage-mcp/internal/config"
@@ -45,7 +48,10 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 		MaxOutput:      int64(r.MaxOutput),
 		StopOnFailure:  r.StopSessionOnFailure,
 		IdleTimeout:    h.cfg.Session.IdleTimeout.Std(),
+		Grace:          h.cfg.Session.Grace.Std(),
 		MaxSessions:    h.cfg.Session.Max,
+		MaxEach:        h.cfg.PerPrincipal(),
+		Starts:         max(2, runtime.NumCPU()),
 		Warm:           h.cfg.Session.Warm,
 		Roots:          roots,
 		Logger:         h.log,
@@ -54,6 +60,17 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 		adjust(&opts)
 	}
 	return &cage{Manager: session.NewManager(ctx, opts), base: base}, nil
+}
+
+// handleKey gives the key of session handles. Where the data directory cannot
+// be written, handles are good only as long as this server lives.
+func (h host) handleKey(ctx context.Context) ([]byte, error) {
+	key, err := session.LoadKey(filepath.Join(h.dataDir(), "handle.key"))
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		h.log.WarnContext(ctx, "session handles end with this server: data_dir cannot be used", "error", err)
+		return nil, nil
+	}
+	return key, err
 }
 
 // end closes everything, within its bound, also after ctx has ended.

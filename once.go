@@ -118,7 +118,7 @@ func runOnce(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := script{h: h, cage: c, ref: session.Ref{Scope: "run"}, flags: f}
+	s := script{h: h, cage: c, ref: session.Ref{Connection: "run"}, flags: f}
 	err = s.run(ctx, code)
 	return errors.Join(err, c.end(ctx, patientClose))
 }

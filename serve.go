@@ -10,6 +10,7 @@ import (
 
 	"github.com/biocypher/biocage-mcp/environment"
 	"github.com/biocypher/biocage-mcp/internal/serve"
+	"github.com/biocypher/biocage-mcp/session"
 	"github.com/biocypher/biocage-mcp/tools"
 )
 
@@ -47,7 +48,11 @@ func runServe(ctx context.Context, p process, args []string) error {
 }
 
 func (h host) serve(ctx context.Context) error {
-	c, err := newCage(ctx, h, newBaseMaker(h), nil)
+	key, err := h.handleKey(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) { o.HandleKey = key })
 	if err != nil {
 		return err
 	}

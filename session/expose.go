@@ -30,7 +30,7 @@ type exposure struct {
 
 // Expose makes a host file or directory appear in the session without
 // touching its state.
-func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (Exposure, error) {
+func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (res Exposure, err error) {
 	host, err := openHost(m.opts.Roots, req.HostPath, req.Mode)
 	if err != nil {
 		return Exposure{}, err
@@ -40,11 +40,11 @@ func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (Expos
 	if err != nil {
 		return Exposure{}, err
 	}
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, begins)
 	if err != nil {
 		return Exposure{}, err
 	}
-	defer s.use()()
+	defer func() { s.leave(ctx, err) }()
 	k, err := s.kernel(ctx)
 	if err != nil {
 		return Exposure{}, err
@@ -58,6 +58,7 @@ func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (Expos
 		return Exposure{}, s.exposeError(k, target, err)
 	}
 	s.remember(e)
+	e.Session, e.Begun = s.handle, s.begun
 	return e.Exposure, nil
 }
 

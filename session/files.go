@@ -23,18 +23,18 @@ const (
 
 // WriteFile writes or appends to a file of the sandbox. A new file appears
 // whole or not at all, and so does what is appended.
-func (m *Manager) WriteFile(ctx context.Context, ref Ref, req WriteRequest) (WriteResult, error) {
+func (m *Manager) WriteFile(ctx context.Context, ref Ref, req WriteRequest) (res WriteResult, err error) {
 	if err := checkPath(req.Path); err != nil {
 		return WriteResult{}, err
 	}
 	if req.Append && len(req.Data) > maxAppend {
 		return WriteResult{}, &ArgumentError{Argument: "content", Message: fmt.Sprintf("At most %d bytes can be appended at once; nothing was written. Append them in parts.", maxAppend)}
 	}
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, begins)
 	if err != nil {
 		return WriteResult{}, err
 	}
-	defer s.use()()
+	defer func() { s.leave(ctx, err) }()
 	k, err := s.kernel(ctx)
 	if err != nil {
 		return WriteResult{}, err
@@ -47,7 +47,7 @@ func (m *Manager) WriteFile(ctx context.Context, ref Ref, req WriteRequest) (Wri
 	if err != nil {
 		return WriteResult{}, s.fileError(k, req.Path, err)
 	}
-	return WriteResult{Path: cut(valid([]byte(reply.Path)), 4096), Size: reply.Size}, nil
+	return WriteResult{Path: cut(valid([]byte(reply.Path)), 4096), Size: reply.Size, Session: s.handle, Begun: s.begun}, nil
 }
 
 // add appends in one frame: the agent undoes one that it cannot write whole,
@@ -99,11 +99,11 @@ func (m *Manager) ReadFile(ctx context.Context, ref Ref, req ReadRequest) (ReadR
 	if req.Limit < 0 || req.Limit > maxRead {
 		return ReadResult{}, &ArgumentError{Argument: "limit", Message: fmt.Sprintf("limit must be between 1 and %d bytes; read the file in parts with offset.", maxRead)}
 	}
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, reads)
 	if err != nil {
 		return ReadResult{}, err
 	}
-	defer s.use()()
+	defer s.leave(ctx, nil)
 	k, err := s.kernel(ctx)
 	if err != nil {
 		return ReadResult{}, err
@@ -155,11 +155,11 @@ func (m *Manager) ListFiles(ctx context.Context, ref Ref, req ListRequest) (List
 	if err := checkPath(name); err != nil {
 		return ListResult{}, err
 	}
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, reads)
 	if err != nil {
 		return ListResult{}, err
 	}
-	defer s.use()()
+	defer s.leave(ctx, nil)
 	k, err := s.kernel(ctx)
 	if err != nil {
 		return ListResult{}, err

@@ -11,7 +11,7 @@ import (
 func TestAppendIsWholeOrNothing(t *testing.T) {
 	e := &fakeEngine{}
 	m := newTestManager(t, e, nil)
-	ref := Ref{Scope: "c"}
+	ref := Ref{Connection: "c"}
 	if _, err := m.WriteFile(t.Context(), ref, WriteRequest{Path: "log", Data: []byte("old")}); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestAppendIsWholeOrNothing(t *testing.T) {
 func TestLargeFilesTravelInParts(t *testing.T) {
 	e := &fakeEngine{}
 	m := newTestManager(t, e, nil)
-	ref := Ref{Scope: "c"}
+	ref := Ref{Connection: "c"}
 	data := bytes.Repeat([]byte("0123456789"), 300_000)
 	if res, err := m.WriteFile(t.Context(), ref, WriteRequest{Path: "big", Data: data}); err != nil || res.Size != int64(len(data)) {
 		t.Fatalf("%+v, %v", res, err)

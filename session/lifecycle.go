@@ -20,15 +20,23 @@ const (
 // Reset gives the session a fresh interpreter, and an empty workspace unless
 // the files are to be kept. A running cell ends first; exposures stay, and so
 // do the session's own limits unless the request brings others.
-func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetResult, error) {
-	if req.KeepFiles && req.Limits != nil {
+func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (res ResetResult, err error) {
+	switch {
+	case req.Close && (req.KeepFiles || req.Limits != nil):
+		return ResetResult{}, &ArgumentError{Argument: "close", Message: "close ends the session with all that is in it; leave keep_files and limits out."}
+	case req.Close:
+		return m.closeSession(ctx, ref)
+	case req.KeepFiles && req.Limits != nil:
 		return ResetResult{}, &ArgumentError{Argument: "limits", Message: "limits and keep_files cannot be combined: new limits need a new sandbox, and the files go with the old one. Fetch what is needed with file_read, then leave keep_files out."}
 	}
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, begins)
 	if err != nil {
 		return ResetResult{}, err
 	}
-	defer s.use()()
+	defer func() {
+		res.Begun = s.begun
+		s.leave(ctx, err)
+	}()
 	if req.Limits != nil {
 		k, err := s.renew(ctx, *req.Limits)
 		if err != nil {
@@ -37,6 +45,25 @@ func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (ResetRe
 		return ResetResult{Session: s.handle, SandboxID: k.sandbox.ID()}, nil
 	}
 	return s.reset(ctx, req)
+}
+
+// closeSession ends a session because its client wants no more of it.
+func (m *Manager) closeSession(ctx context.Context, ref Ref) (ResetResult, error) {
+	s, err := m.enter(ctx, ref, needs)
+	if err != nil {
+		return ResetResult{}, err
+	}
+	if s == nil {
+		return ResetResult{}, &ArgumentError{Argument: "close", Message: "There is no session to close: none has begun yet."}
+	}
+	defer s.leave(ctx, nil)
+	// Once begun it is not called back: half a session is of no use.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := m.end(ctx, s.session, closedByClient); err != nil {
+		return ResetResult{}, &SandboxError{Message: "The session has ended, but its sandbox did not close in time; it is cleared away later.", Lost: true, Err: err}
+	}
+	return ResetResult{Session: s.handle, Closed: true}, nil
 }
 
 // reset gives a fresh interpreter in the sandbox that is there.
@@ -99,18 +126,19 @@ func (s *session) resetIn(ctx context.Context, k *kernel, keepFiles bool) error 
 // Info describes a session without running user code and without starting
 // anything for it.
 func (m *Manager) Info(ctx context.Context, ref Ref) (Info, error) {
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, looks)
 	if err != nil {
 		return Info{}, err
 	}
+	defer s.leave(ctx, nil)
 	base, err := s.base(ctx)
 	if err != nil {
 		return Info{}, m.startError(err)
 	}
 	l, own := base.Spec.Limits, s.ownLimits()
 	info := Info{
-		Session: s.handle, Engine: base.Engine.Name(), Environment: base.Environment,
-		ExposedPaths: []Exposure{}, Variables: []Variable{}, IdleSeconds: s.idle().Seconds(),
+		Session: s.handle, Name: s.place.name, Engine: base.Engine.Name(), Environment: base.Environment,
+		ExposedPaths: []Exposure{}, Variables: []Variable{},
 		Limits: map[string]any{
 			"memory_bytes": l.MemoryBytes, "cpus": l.CPUs, "pids": l.PIDs, "disk_bytes": l.DiskBytes,
 			"timeout_seconds":     orElse(own.Timeout, m.opts.Timeout).Seconds(),
@@ -122,9 +150,12 @@ func (m *Manager) Info(ctx context.Context, ref Ref) (Info, error) {
 	for _, mount := range base.Spec.Mounts {
 		info.ExposedPaths = append(info.ExposedPaths, Exposure{HostPath: mount.Host, SandboxPath: mount.Sandbox, Mode: mount.Mode.String(), Live: true})
 	}
+	m.mu.Lock()
+	info.Others = m.own(s.owner, s.session)
+	m.mu.Unlock()
 	s.mu.Lock()
 	b := s.boot
-	info.IsRunning = s.run.running()
+	info.IsRunning, info.IdleSeconds = s.run.running(), s.idleFor().Seconds()
 	for _, e := range s.exposures {
 		info.ExposedPaths = append(info.ExposedPaths, e.Exposure)
 	}

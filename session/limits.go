@@ -116,10 +116,10 @@ func (s *session) renew(ctx context.Context, limits Limits) (*kernel, error) {
 	if err := limits.check(base.Spec.Limits, s.m.opts); err != nil {
 		return nil, err
 	}
-	b := &boot{done: make(chan struct{})}
+	life, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
+	b := &boot{done: make(chan struct{}), cancel: cancel}
 	s.m.spawn(func() {
 		defer close(b.done)
-		life, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
 		defer cancel()
 		// A call that was given up must not take the state away later.
 		defer context.AfterFunc(ctx, cancel)()
@@ -158,7 +158,7 @@ func (s *session) replace(ctx context.Context, b *boot, k *kernel, limits Limits
 	s.mu.Lock()
 	refused := context.Cause(ctx)
 	if s.ended {
-		refused = ErrUnknown
+		refused = &EndedError{Why: s.why}
 	}
 	if refused != nil {
 		s.mu.Unlock()

@@ -72,7 +72,7 @@ func TestLimitsOfASession(t *testing.T) {
 		m := newTestManager(t, e, func(o *Options) { o.Warm = 1 })
 		configured := infoLimits(t, m)
 		mustRun(t, m, conn, "n += 1")
-		other := Ref{Scope: "other"}
+		other := Ref{Connection: "other"}
 		mustRun(t, m, other, "n += 1")
 
 		own := Limits{MemoryBytes: 256 << 20, CPUs: 0.5, DiskBytes: 16 << 20, Timeout: 5 * time.Second, MaxOutput: 2 << 10}

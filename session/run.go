@@ -58,19 +58,22 @@ func (r *run) request(c stopCause) {
 // Run runs one cell. A failure of the code is a result, not an error. The
 // error is one of this package's: ArgumentError, BusyError, SandboxError,
 // ErrUnknown, ErrTooMany, ErrClosed, or the context's cause.
-func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, error) {
+func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (res RunResult, err error) {
 	if _, err := m.limit(req.Timeout, 0); err != nil {
 		return RunResult{}, err // before a session is made for it
 	}
-	s, err := m.find(ref, true)
+	s, err := m.enter(ctx, ref, begins)
 	if err != nil {
 		return RunResult{}, err
 	}
+	defer func() {
+		res.Begun = s.begun
+		s.leave(ctx, err)
+	}()
 	limit, err := m.limit(req.Timeout, s.ownLimits().Timeout)
 	if err != nil {
 		return RunResult{}, err
 	}
-	defer s.use()()
 	due := time.Now().Add(m.opts.AnswerWithin)
 	if err := s.takeTurn(ctx); err != nil {
 		return RunResult{}, err
@@ -80,8 +83,8 @@ func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (RunResult, 
 		<-s.turn
 		return RunResult{}, err
 	}
-	result, err := s.await(ctx, r, max(time.Until(due), leastWait), req.Progress)
-	if err != nil { // the caller has gone: nobody reads this answer
+	result, gone := s.await(ctx, r, max(time.Until(due), leastWait), req.Progress)
+	if gone != nil { // the caller has gone: nobody reads this answer
 		r.interrupt(KindCancelled, "The call was cancelled.")
 		return s.cancelled(r), nil
 	}
@@ -219,6 +222,7 @@ const patience = 5 * time.Second
 // makes its result. It holds the session's turn.
 func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
 	defer func() { <-s.turn }()
+	defer s.touch()
 	defer close(r.done)
 	deadline := time.NewTimer(r.limit)
 	defer deadline.Stop()
@@ -239,6 +243,13 @@ func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
 	if s.m.opts.StopOnFailure && !r.result.Success {
 		s.stopAfterFailure(k)
 	}
+}
+
+// touch notes that something happened in the session.
+func (s *session) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastUse = time.Now()
 }
 
 // stopRun climbs the interrupt ladder and returns when the cell has ended.
@@ -327,14 +338,14 @@ func (s *session) stillRunning(r *run) RunResult {
 
 // Wait gives the result of a run that was answered as running.
 func (m *Manager) Wait(ctx context.Context, ref Ref, req WaitRequest) (RunResult, error) {
-	s, err := m.find(ref, false)
+	s, err := m.enter(ctx, ref, needs)
 	if err != nil {
 		return RunResult{}, err
 	}
 	if s == nil {
 		return RunResult{}, ErrNoRun
 	}
-	defer s.use()()
+	defer s.leave(ctx, nil)
 	s.mu.Lock()
 	r := s.run
 	s.mu.Unlock()

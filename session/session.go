@@ -14,9 +14,14 @@ import (
 // the session goes on and tells what was lost.
 type session struct {
 	m      *Manager
-	scope  string
+	owner  owner
+	place  place
 	handle string
 	label  string // for logs and container labels: no secret
+	made   time.Time
+
+	admitted chan struct{} // closed when there is room for it, or none
+	refused  error         // why there is none; valid after admitted
 
 	turn chan struct{} // capacity 1: held by the run under way, in order of arrival
 
@@ -30,45 +35,67 @@ type session struct {
 	pendingLoss string     // a loss of state not yet told; guarded by mu
 	lastUse     time.Time  // guarded by mu
 	calls       int        // in flight; guarded by mu
-	ended       bool       // guarded by mu
+	visits      int        // calls so far; guarded by mu
+	gone        time.Time  // when its connection went; zero: it is there; guarded by mu
+	room        bool       // it holds a place of the manager's rooms; guarded by mu
+	ended       bool       // guarded by mu, set under the manager's too
+	why         string     // valid when ended; guarded by mu
 }
 
 // A boot is a kernel in the making, or made.
 type boot struct {
 	done   chan struct{}
-	kernel *kernel // valid after done
-	err    error   // valid after done
+	cancel context.CancelFunc // gives the making up
+	kernel *kernel            // valid after done
+	err    error              // valid after done
 }
 
-func newSession(m *Manager, scope, handle string) *session {
+func newSession(m *Manager, o owner, p place, handle string) *session {
+	now := time.Now()
 	return &session{
-		m: m, scope: scope, handle: handle, label: handle[:12],
-		turn: make(chan struct{}, 1), lastUse: time.Now(),
+		m: m, owner: o, place: p, handle: handle, label: handle[:labelLength], made: now,
+		admitted: make(chan struct{}), turn: make(chan struct{}, 1), lastUse: now,
 	}
 }
 
-// use marks the session as in use until the returned function is called.
-func (s *session) use() func() {
+// arrive counts a call that begins, depart one that ends; the manager's mutex
+// is held, so a session does not end in between.
+func (s *session) arrive(n need) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	s.lastUse = time.Now()
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.calls--
+	s.visits++
+	s.gone = time.Time{}
+	if n != looks {
 		s.lastUse = time.Now()
 	}
 }
 
-// idle tells for how long nothing has happened here.
-func (s *session) idle() time.Duration {
+// depart tells whether no other call has been here.
+func (s *session) depart(n need) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.calls > 0 || s.run.running() {
+	s.calls--
+	if n != looks {
+		s.lastUse = time.Now()
+	}
+	return s.visits == 1
+}
+
+// idleFor tells for how long nothing has happened here; mu is held. A look at
+// the session is nothing.
+func (s *session) idleFor() time.Duration {
+	if s.run.running() {
 		return 0
 	}
 	return time.Since(s.lastUse)
+}
+
+// endedError is what a call gets that comes too late.
+func (s *session) endedError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &EndedError{Why: s.why}
 }
 
 // kernel gives the session's live kernel, making one when there is none. The
@@ -109,12 +136,13 @@ func (s *session) currentBoot() (*boot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return nil, ErrUnknown
+		return nil, &EndedError{Why: s.why}
 	}
 	if s.boot == nil {
-		b := &boot{done: make(chan struct{})}
+		ctx, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
+		b := &boot{done: make(chan struct{}), cancel: cancel}
 		s.boot = b
-		s.m.spawn(func() { s.start(b) })
+		s.m.spawn(func() { s.start(ctx, b) })
 	}
 	return s.boot, nil
 }
@@ -151,17 +179,16 @@ func (s *session) discard(k *kernel) {
 }
 
 // start fills b: from the pool, or with a new sandbox.
-func (s *session) start(b *boot) {
-	ctx, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
-	defer cancel()
+func (s *session) start(ctx context.Context, b *boot) {
+	defer b.cancel()
 	defer close(b.done)
 	k, err := s.startIn(ctx)
 	s.mu.Lock()
 	b.kernel, b.err = k, err
 	switch {
-	case err != nil:
 	case s.ended:
-		b.err = ErrUnknown
+		b.err = &EndedError{Why: s.why}
+	case err != nil:
 	case s.boot != b:
 		b.err = errReplaced
 	default:
@@ -182,8 +209,12 @@ func (s *session) startIn(ctx context.Context) (*kernel, error) {
 }
 
 // fresh gives a kernel that nobody has used, with the session's exposures: a
-// ready one, unless its limits are the session's own.
+// ready one, unless its limits are the session's own. Owners take turns.
 func (s *session) fresh(ctx context.Context, base Base, own bool) (*kernel, error) {
+	if err := s.m.starts.wait(ctx, s.owner); err != nil {
+		return nil, err
+	}
+	defer s.m.starts.leave(s.owner)
 	var k *kernel
 	if !own {
 		k = s.m.pool.take(ctx)
@@ -207,36 +238,4 @@ func (s *session) takeLoss() string {
 	loss := s.pendingLoss
 	s.pendingLoss = ""
 	return loss
-}
-
-// end closes the session for good.
-func (s *session) end(ctx context.Context, why string) error {
-	s.mu.Lock()
-	if s.ended {
-		s.mu.Unlock()
-		return nil
-	}
-	s.ended = true
-	b, r := s.boot, s.run
-	s.boot = nil
-	s.mu.Unlock()
-	s.m.remove(s, why)
-	if r.running() {
-		r.halt(KindCancelled, "The session ended: "+why+".")
-	}
-	if b == nil {
-		return nil
-	}
-	select {
-	case <-b.done:
-	case <-ctx.Done():
-		return fmt.Errorf("end session: %w", context.Cause(ctx))
-	}
-	if b.err != nil {
-		return nil //nolint:nilerr // told to whoever asked for it; nothing is left of it
-	}
-	if err := b.kernel.close(ctx); err != nil {
-		return fmt.Errorf("end session: %w", err)
-	}
-	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-var conn = Ref{Scope: "conn"}
+var conn = Ref{Connection: "conn"}
 
 func mustRun(t *testing.T, m *Manager, ref Ref, code string) RunResult {
 	t.Helper()
@@ -335,7 +335,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 		if n := e.alive(); n != 0 {
 			t.Errorf("%d sandboxes live after the idle time", n)
 		}
-		_, err := m.Run(t.Context(), Ref{Scope: "conn", Handle: first.Session}, RunRequest{Code: "n += 1"})
+		_, err := m.Run(t.Context(), Ref{Connection: "conn", Handle: first.Session}, RunRequest{Code: "n += 1"})
 		if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "idle") {
 			t.Errorf("the old handle: %v", err)
 		}
@@ -349,15 +349,15 @@ func TestIdleSessionsEnd(t *testing.T) {
 func TestSessionsAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTestManager(t, &fakeEngine{}, nil)
-		a := mustRun(t, m, Ref{Scope: "a"}, "n += 1")
-		if got := mustRun(t, m, Ref{Scope: "b"}, "n += 1"); value(got) != "1" {
+		a := mustRun(t, m, Ref{Principal: "a", Connection: "1"}, "n += 1")
+		if got := mustRun(t, m, Ref{Principal: "b", Connection: "1"}, "n += 1"); value(got) != "1" {
 			t.Errorf("scope b sees scope a's state: %+v", got)
 		}
-		_, err := m.Run(t.Context(), Ref{Scope: "b", Handle: a.Session}, RunRequest{Code: "n += 1"})
+		_, err := m.Run(t.Context(), Ref{Principal: "b", Connection: "1", Handle: a.Session}, RunRequest{Code: "n += 1"})
 		if !errors.Is(err, ErrUnknown) {
 			t.Errorf("a foreign handle: %v, want ErrUnknown", err)
 		}
-		if got := mustRun(t, m, Ref{Scope: "a", Handle: a.Session}, "n += 1"); value(got) != "2" {
+		if got := mustRun(t, m, Ref{Principal: "a", Handle: a.Session}, "n += 1"); value(got) != "2" {
 			t.Errorf("an own handle: %+v", got)
 		}
 	})
@@ -367,9 +367,9 @@ func TestTooManySessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTestManager(t, &fakeEngine{}, nil)
 		for i := range 4 {
-			mustRun(t, m, Ref{Scope: fmt.Sprint(i)}, "n += 1")
+			mustRun(t, m, Ref{Connection: fmt.Sprint(i)}, "n += 1")
 		}
-		if _, err := m.Run(t.Context(), Ref{Scope: "5"}, RunRequest{Code: "n += 1"}); !errors.Is(err, ErrTooMany) {
+		if _, err := m.Run(t.Context(), Ref{Connection: "5"}, RunRequest{Code: "n += 1"}); !errors.Is(err, ErrTooMany) {
 			t.Errorf("got %v, want ErrTooMany", err)
 		}
 	})

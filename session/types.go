@@ -6,14 +6,25 @@ import (
 	"github.com/biocypher/biocage-mcp/sandbox"
 )
 
-// A Ref names a session for one call. Scope is the connection (or, later, the
-// authenticated principal) that the call belongs to; Handle is what the client
-// passed as `session`, or "" for the scope's own session, which is created by
-// the first call that needs it. A handle that is not known within the scope
-// is ErrUnknown and never creates anything.
+// A Ref names a session for one call. Handle is what the client passed as
+// `session`: a handle, which an answer to the same principal has told, or a
+// name that the caller gives a session within its scope (the principal, else
+// the connection), or "" for the connection's own session. Where there is no
+// connection either, a call without a handle gets a session of its own, whose
+// handle its answer tells. A handle that is not the principal's is ErrUnknown
+// and never creates anything.
 type Ref struct {
-	Scope  string
-	Handle string
+	Principal  string // the authenticated caller; "": nobody is asked for a name
+	Connection string // the protocol's session; "": the protocol has none
+	Handle     string
+}
+
+// owner is whom a session that this call makes counts for.
+func (r Ref) owner() owner {
+	if r.Principal != "" {
+		return owner{principal: r.Principal}
+	}
+	return owner{connection: r.Connection}
 }
 
 // RunRequest is one cell.
@@ -83,6 +94,9 @@ type RunResult struct {
 	// Things a reader should know that no other field says (figures left out, files not listed).
 	Notes []string `json:"notes,omitempty"`
 
+	// Begun is what the client has to pass as session to come back to a session
+	// that this call began; "": nothing new.
+	Begun string `json:"-"`
 	// Displays are what the cell showed, in order; images among them are counted in Images.
 	Displays []Display `json:"-"`
 }
@@ -120,8 +134,10 @@ type WriteRequest struct {
 
 // WriteResult is the answer to a WriteRequest.
 type WriteResult struct {
-	Path string `json:"path"`
-	Size int64  `json:"size"`
+	Path    string `json:"path"`
+	Size    int64  `json:"size"`
+	Session string `json:"session,omitempty"`
+	Begun   string `json:"-"` // see RunResult
 }
 
 // ReadRequest reads a part of a file.
@@ -173,11 +189,14 @@ type Exposure struct {
 	SandboxPath string `json:"sandbox_path"`
 	Mode        string `json:"mode"`
 	Live        bool   `json:"live"`
+	Session     string `json:"session,omitempty"` // in an answer to Expose
+	Begun       string `json:"-"`                 // see RunResult
 }
 
-// ResetRequest asks for a fresh interpreter.
+// ResetRequest asks for a fresh interpreter, or for the session's end.
 type ResetRequest struct {
 	KeepFiles bool
+	Close     bool
 	Limits    *Limits // for the session from now on; nil leaves those it has
 }
 
@@ -185,11 +204,14 @@ type ResetRequest struct {
 type ResetResult struct {
 	Session   string `json:"session"`
 	SandboxID string `json:"sandbox_id"`
+	Closed    bool   `json:"closed,omitempty"` // the session has ended
+	Begun     string `json:"-"`                // see RunResult
 }
 
 // Info describes a session; nothing in it ran user code.
 type Info struct {
 	Session      string         `json:"session"`
+	Name         string         `json:"name,omitempty"`
 	Engine       string         `json:"engine"`
 	SandboxID    string         `json:"sandbox_id"`
 	IsRunning    bool           `json:"is_running"` // a cell runs now
@@ -199,6 +221,8 @@ type Info struct {
 	MemoryBytes  int64          `json:"memory_bytes,omitempty"` // 0: not known, as before the sandbox starts
 	IdleSeconds  float64        `json:"idle_seconds"`
 	Variables    []Variable     `json:"variables"`
+	// The caller's other sessions, those idle for longest first.
+	Others []Summary `json:"other_sessions,omitempty"`
 	// Set when variables could not be listed (a cell runs) or were cut.
 	Note string `json:"note,omitempty"`
 }
@@ -208,4 +232,13 @@ type Variable struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`
 	Summary string `json:"summary"`
+}
+
+// A Summary is one of a caller's sessions, to choose among them.
+type Summary struct {
+	Session     string  `json:"session"`
+	Name        string  `json:"name,omitempty"`
+	AgeSeconds  float64 `json:"age_seconds"`
+	IdleSeconds float64 `json:"idle_seconds"`
+	IsRunning   bool    `json:"is_running"`
 }

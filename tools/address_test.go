@@ -28,6 +28,8 @@ func TestPathsMayBeAddresses(t *testing.T) {
 		{"the workspace", "", "sandbox://sbx_A/", "sbx_A", ".", ""},
 		{"of the session named", "sbx_A", "sandbox://sbx_A/x", "sbx_A", "x", ""},
 		{"of another session", "sbx_B", "sandbox://sbx_A/x", "", "", "session sbx_A, but session is sbx_B; leave session out"},
+		{"of a session by its name", "work", "sandbox://work/x", "work", "x", ""},
+		{"a word that could be a name", "", "sandbox://tmp/x", "", "", `such as "/tmp/x"`},
 		{"a short address", "", "sandbox:/mnt/data/x", "", "", `such as "/mnt/data/x"`},
 		{"a file's address", "", "file:///work/x", "", "", `such as "/work/x"`},
 		{"the web", "", "https://example.org/x.csv", "", "", "path is an address (https:)"},
@@ -55,7 +57,7 @@ func TestPathsMayBeAddresses(t *testing.T) {
 					}
 					return
 				}
-				if got != tt.wantPath || f.ref.Handle != tt.wantHandle || f.ref.Scope != "conn" {
+				if got != tt.wantPath || f.ref.Handle != tt.wantHandle || f.ref.Connection != "conn" {
 					t.Errorf("%q of %+v was asked for; %s", got, f.ref, answer)
 				}
 			})

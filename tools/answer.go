@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -32,6 +33,15 @@ type answer struct {
 type link struct {
 	uri, name, mime string
 	size            int64 // -1: not known
+}
+
+// begin tells the client, before all else, how to come back to a session that
+// this call began.
+func (a answer) begin(pass string) answer {
+	if pass != "" {
+		a.text = fmt.Sprintf("session: %s — pass it as \"session\" to continue here\n%s", pass, a.text)
+	}
+	return a
 }
 
 // result turns an answer into the protocol's form. An answer that is too

@@ -14,7 +14,7 @@ import (
 
 // A target is the argument that every tool has.
 type target struct {
-	Session string `json:"session,omitempty" jsonschema_description:"Handle of another session of yours."`
+	Session string `json:"session,omitempty" jsonschema_description:"Another session: handle or name."`
 }
 
 func (t target) handle() string { return t.Session }
@@ -86,7 +86,7 @@ func answerCall[In input](ctx context.Context, d definition[In], schema *jsonsch
 	if err := decode(d.name, schema, request.GetRawArguments(), &in); err != nil {
 		return answer{}, err
 	}
-	c := call{ref: session.Ref{Scope: scopeOf(ctx), Handle: in.handle()}}
+	c := call{ref: refOf(ctx, in.handle())}
 	if meta := request.Params.Meta; meta != nil {
 		c.token = meta.ProgressToken
 	}

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"testing"
 
@@ -24,6 +25,7 @@ type fakeSessions struct {
 	mime    string
 	entries []session.Entry
 	info    session.Info
+	begun   string
 	err     error
 }
 
@@ -44,7 +46,7 @@ func (f *fakeSessions) Wait(_ context.Context, ref session.Ref, req session.Wait
 
 func (f *fakeSessions) WriteFile(_ context.Context, ref session.Ref, req session.WriteRequest) (session.WriteResult, error) {
 	f.ref, f.write = ref, req
-	return session.WriteResult{Path: req.Path, Size: int64(len(req.Data))}, f.err
+	return session.WriteResult{Path: req.Path, Size: int64(len(req.Data)), Session: f.begun, Begun: f.begun}, f.err
 }
 
 func (f *fakeSessions) ReadFile(_ context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error) {
@@ -64,12 +66,12 @@ func (f *fakeSessions) ListFiles(_ context.Context, ref session.Ref, req session
 
 func (f *fakeSessions) Expose(_ context.Context, ref session.Ref, req session.ExposeRequest) (session.Exposure, error) {
 	f.ref, f.expose = ref, req
-	return session.Exposure{HostPath: req.HostPath, SandboxPath: "/data/x", Mode: req.Mode.String(), Live: true}, f.err
+	return session.Exposure{HostPath: req.HostPath, SandboxPath: "/data/x", Mode: req.Mode.String(), Live: true, Session: f.begun, Begun: f.begun}, f.err
 }
 
 func (f *fakeSessions) Reset(_ context.Context, ref session.Ref, req session.ResetRequest) (session.ResetResult, error) {
 	f.ref, f.reset = ref, req
-	return session.ResetResult{Session: "sbx_a", SandboxID: "b"}, f.err
+	return session.ResetResult{Session: cmp.Or(f.begun, "sbx_a"), SandboxID: "b", Begun: f.begun}, f.err
 }
 
 func (f *fakeSessions) Info(_ context.Context, ref session.Ref) (session.Info, error) {

@@ -21,7 +21,7 @@ func (t *toolset) fileExpose() server.ServerTool {
 	return define(t, definition[fileExposeInput]{
 		name:        "file_expose",
 		title:       "Expose host files",
-		description: "Make a host file or directory appear in the sandbox, read-only unless mode is rw. Only what the server's configuration allows.",
+		description: "Make a host file or directory that the server allows appear in the sandbox, read-only unless mode is rw.",
 		hints:       hints{},
 		output:      session.Exposure{},
 		handle: func(ctx context.Context, c call, in fileExposeInput) (answer, error) {
@@ -33,7 +33,7 @@ func (t *toolset) fileExpose() server.ServerTool {
 			if err != nil {
 				return answer{}, err
 			}
-			return answer{text: exposeText(res), object: res}, nil
+			return answer{text: exposeText(res), object: res}.begin(res.Begun), nil
 		},
 	})
 }

@@ -16,7 +16,7 @@ const (
 )
 
 type fileReadInput struct {
-	Path   string `json:"path" jsonschema:"required,minLength=1" jsonschema_description:"Relative paths mean the working directory."`
+	Path   string `json:"path" jsonschema:"required,minLength=1" jsonschema_description:"Relative to the working directory."`
 	Offset int64  `json:"offset,omitempty" jsonschema:"minimum=0" jsonschema_description:"First byte."`
 	Limit  int64  `json:"limit,omitempty" jsonschema:"minimum=1,maximum=262144" jsonschema_description:"Most bytes."`
 	target

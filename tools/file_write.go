@@ -12,7 +12,7 @@ import (
 )
 
 type fileWriteInput struct {
-	Path          string  `json:"path" jsonschema:"required,minLength=1" jsonschema_description:"Relative paths mean the working directory."`
+	Path          string  `json:"path" jsonschema:"required,minLength=1" jsonschema_description:"Relative to the working directory."`
 	Content       *string `json:"content,omitempty" jsonschema_description:"The text."`
 	ContentBase64 *string `json:"content_base64,omitempty" jsonschema_description:"Or the bytes."`
 	Append        bool    `json:"append,omitempty" jsonschema_description:"Add to the end instead of replacing."`
@@ -44,7 +44,7 @@ func (t *toolset) fileWrite() server.ServerTool {
 			if in.Append {
 				verb = "Appended to"
 			}
-			return answer{text: fmt.Sprintf("%s %s; it has %d bytes now.", verb, shorten(res.Path, 1000), res.Size), object: res}, nil
+			return answer{text: fmt.Sprintf("%s %s; it has %d bytes now.", verb, shorten(res.Path, 1000), res.Size), object: res}.begin(res.Begun), nil
 		},
 	})
 }

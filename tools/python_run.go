@@ -53,7 +53,7 @@ func (t *toolset) pythonRun() server.ServerTool {
 			if err != nil {
 				return answer{}, err
 			}
-			return t.runAnswer(res), nil
+			return t.runAnswer(res).begin(res.Begun), nil
 		},
 	})
 }

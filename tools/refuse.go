@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/biocypher/biocage-mcp/sandbox"
 	"github.com/biocypher/biocage-mcp/session"
@@ -71,6 +72,9 @@ func classify(err error) (refusal, bool) {
 		return refusal{kind: kindArgument, message: argument.Message}, true
 	case errors.As(err, &busy):
 		r := refusal{kind: session.KindBusy, message: busy.Error(), session: busy.Session}
+		if busy.Begun != "" {
+			r.hint = fmt.Sprintf("Pass %q as \"session\" then: it is being made for you.", busy.Begun)
+		}
 		if busy.RunID != "" {
 			r.hint = fmt.Sprintf("Call python_wait with run_id %q for its result, or with interrupt true to stop it and keep the state.", busy.RunID)
 		}
@@ -78,16 +82,66 @@ func classify(err error) (refusal, bool) {
 	case errors.As(err, &lost):
 		return refusal{kind: session.KindSandbox, message: lost.Message, lost: lost.Lost}, true
 	}
+	if r, ok := classifySession(err); ok {
+		return r, true
+	}
 	return classifySentinel(err)
+}
+
+// classifySession finds what an error means that is about which session is
+// meant.
+func classifySession(err error) (refusal, bool) {
+	var (
+		ended   *session.EndedError
+		none    *session.NoSessionError
+		tooMany *session.TooManyError
+	)
+	switch {
+	case errors.As(err, &ended):
+		return refusal{kind: kindArgument, message: ended.Error(), hint: "Its variables and files are gone. Call without session to begin a new one."}, true
+	case errors.As(err, &none):
+		hint := `Pass the handle that an earlier answer told as "session", or call python_run without session to begin a new one.`
+		if none.Name != "" {
+			hint = "python_run with it begins one of that name; leave session out to use your own one."
+		}
+		return refusal{kind: kindArgument, message: none.Error(), hint: join(hint, ownSessions(none.Own))}, true
+	case errors.As(err, &tooMany):
+		hint := "Wait until an idle session ends, close another client, or raise session.max in the server's configuration."
+		if len(tooMany.Own) > 0 {
+			hint = `Go on in a session of yours by passing it as "session", or end one that is no longer needed (session_reset with close: true).`
+		}
+		return refusal{kind: session.KindBusy, message: tooMany.Error(), hint: join(hint, ownSessions(tooMany.Own))}, true
+	}
+	return refusal{}, false
+}
+
+// maxShown bounds how many sessions a text lists.
+const maxShown = 8
+
+// ownSessions lists a caller's sessions in one line.
+func ownSessions(own []session.Summary) string {
+	if len(own) == 0 {
+		return ""
+	}
+	var items []string
+	for _, s := range own[:min(len(own), maxShown)] {
+		state := "idle for " + seconds(s.IdleSeconds)
+		if s.IsRunning {
+			state = "running code"
+		}
+		if s.Name != "" {
+			state = "named " + s.Name + ", " + state
+		}
+		items = append(items, fmt.Sprintf("%s (%s, begun %s ago)", s.Session, state, seconds(s.AgeSeconds)))
+	}
+	if more := len(own) - len(items); more > 0 {
+		items = append(items, fmt.Sprintf("%d more", more))
+	}
+	return "Yours: " + strings.Join(items, ", ") + "."
 }
 
 func classifySentinel(err error) (refusal, bool) {
 	switch {
-	case errors.Is(err, session.ErrTooMany):
-		return refusal{
-			kind: session.KindBusy, message: "The server has no room for another session.",
-			hint: "Wait until an idle session ends, close another client, or raise session.max in the server's configuration.",
-		}, true
 	case errors.Is(err, session.ErrUnknown):
 		return refusal{
 			kind: kindArgument, message: "This session does not exist, or has ended.",

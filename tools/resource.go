@@ -51,9 +51,11 @@ func (c call) at(path string) (session.Ref, string, error) {
 	}
 	handle, inside, err := splitResourceURI(path)
 	switch {
-	case err == nil && (c.ref.Handle == "" || c.ref.Handle == handle):
-		return session.Ref{Scope: c.ref.Scope, Handle: handle}, inside, nil
-	case err == nil:
+	case err == nil && (c.ref.Handle == handle || c.ref.Handle == "" && session.IsHandle(handle)):
+		ref := c.ref
+		ref.Handle = handle
+		return ref, inside, nil
+	case err == nil && session.IsHandle(handle):
 		return c.ref, "", badArgument("path", fmt.Sprintf(
 			"path is the address of a file of session %s, but session is %s; leave session out.", shorten(Sanitize(handle), 100), shorten(Sanitize(c.ref.Handle), 100)))
 	case scheme == resourceScheme || scheme == "file":
@@ -105,8 +107,7 @@ func (t *toolset) readResource(ctx context.Context, uri string) (mcp.ResourceCon
 	if err != nil {
 		return nil, err
 	}
-	file, err := t.sessions.ReadFile(ctx, session.Ref{Scope: scopeOf(ctx), Handle: handle},
-		session.ReadRequest{Path: path, Limit: maxResource})
+	file, err := t.sessions.ReadFile(ctx, refOf(ctx, handle), session.ReadRequest{Path: path, Limit: maxResource})
 	if err != nil {
 		return nil, err
 	}

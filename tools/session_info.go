@@ -62,9 +62,16 @@ func infoText(info session.Info) string {
 		memory = "none yet"
 	}
 	w := &textWriter{}
+	name := info.Session
+	if info.Name != "" {
+		name += " (" + info.Name + ")"
+	}
 	w.line(fmt.Sprintf("Session %s: %s, memory %s, engine %s, environment %s.",
-		info.Session, state, memory, orNone(info.Engine), orNone(info.Environment)))
+		name, state, memory, orNone(info.Engine), orNone(info.Environment)))
 	w.line(shorten(info.Note, 500))
+	if len(info.Others) > 0 {
+		w.line("Other sessions. " + ownSessions(info.Others))
+	}
 	var limits []string
 	for _, name := range slices.Sorted(maps.Keys(info.Limits)) {
 		limits = append(limits, fmt.Sprintf("%s %v", name, info.Limits[name]))

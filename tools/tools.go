@@ -73,10 +73,16 @@ func Templates(sessions Sessions, opts Options) []server.ServerResourceTemplate 
 	return []server.ServerResourceTemplate{newToolset(sessions, opts).fileResource()}
 }
 
-// scopeOf names the connection a call belongs to.
-func scopeOf(ctx context.Context) string {
-	if client := server.ClientSessionFromContext(ctx); client != nil {
-		return client.SessionID()
+// refOf tells whose call it is, by what the front end knows of its client.
+func refOf(ctx context.Context, handle string) session.Ref {
+	ref := session.Ref{Handle: handle}
+	client := server.ClientSessionFromContext(ctx)
+	if client == nil {
+		return ref
 	}
-	return ""
+	ref.Connection = client.SessionID()
+	if known, ok := client.(interface{ Principal() string }); ok {
+		ref.Principal = known.Principal()
+	}
+	return ref
 }

@@ -104,7 +104,7 @@ func TestRun(t *testing.T) {
 	}}
 	h := newHarness(t, f, Options{})
 	o := h.call("python_run", `{"code":"1+1","timeout_seconds":"2.5","session":"sbx_a"}`)
-	if diff := cmp.Diff(session.Ref{Scope: "conn", Handle: "sbx_a"}, f.ref); diff != "" {
+	if diff := cmp.Diff(session.Ref{Connection: "conn", Handle: "sbx_a"}, f.ref); diff != "" {
 		t.Error(diff)
 	}
 	if o.Result.IsError || !strings.Contains(o.text(), "Result: 2") || o.Result.StructuredContent != nil {
@@ -174,8 +174,22 @@ func TestRefusals(t *testing.T) {
 		{"busy", &session.BusyError{RunID: "r1", Since: 12 * time.Second}, "busy", `The session has been busy with run r1 for 12s. Call python_wait with run_id "r1"`},
 		{"starting", &session.BusyError{}, "busy", `still being started; call again`},
 		{"lost", &session.SandboxError{Message: "The sandbox was lost.", Lost: true, Err: errors.New("the cause")}, "sandbox", "The sandbox was lost."},
-		{"too many", fmt.Errorf("find: %w", session.ErrTooMany), "busy", "no room for another session. Wait until"},
-		{"unknown", fmt.Errorf("%w: idle", session.ErrUnknown), "argument", "does not exist, or has ended. Leave session out"},
+		{"starting, begun by this call", &session.BusyError{Begun: "sbx_a"}, "busy", `still being started; call again. Pass "sbx_a" as "session" then`},
+		{"too many", fmt.Errorf("find: %w", &session.TooManyError{Limit: 4}), "busy", "no room for another session. Wait until"},
+		{
+			"too many of one's own", &session.TooManyError{Limit: 2, Each: true, Own: []session.Summary{
+				{Session: "sbx_a", AgeSeconds: 90, IdleSeconds: 60},
+				{Session: "sbx_b", Name: "work", AgeSeconds: 30, IsRunning: true},
+			}}, "busy",
+			`You have 2 sessions, the most that one client may have (session.max_per_principal). Go on in a session of yours by passing it as "session", ` +
+				`or end one that is no longer needed (session_reset with close: true). ` +
+				`Yours: sbx_a (idle for 60 s, begun 90 s ago), sbx_b (named work, running code, begun 30 s ago).`,
+		},
+		{"unknown", session.ErrUnknown, "argument", "does not exist, or has ended. Leave session out"},
+		{"ended", &session.EndedError{Why: "it was idle for 30m"}, "argument", "That session has ended: it was idle for 30m. Its variables and files are gone. Call without session to begin a new one."},
+		{"before a restart", &session.EndedError{Restarted: true}, "argument", "That session ended when the server restarted."},
+		{"no session", &session.NoSessionError{Own: []session.Summary{{Session: "sbx_a"}}}, "argument", `Pass the handle that an earlier answer told as "session", or call python_run without session to begin a new one. Yours: sbx_a`},
+		{"no such name", &session.NoSessionError{Name: "work"}, "argument", `No session has the name "work". python_run with it begins one`},
 		{"no run", session.ErrNoRun, "argument", "no such run"},
 		{"closing", session.ErrClosed, "sandbox", "shutting down"},
 		{"no environment", fmt.Errorf("x: %w", sandbox.ErrRootMissing), "sandbox", "biocage env build"},
@@ -384,7 +398,7 @@ func TestResource(t *testing.T) {
 			if !strings.Contains(answer, tt.want) || len(answer) > 900_000 {
 				t.Fatalf("%d bytes: %.300s", len(answer), answer)
 			}
-			if f.reads[0].Path != tt.wantPath || f.ref.Handle != "sbx_A" || f.ref.Scope != "conn" {
+			if f.reads[0].Path != tt.wantPath || f.ref.Handle != "sbx_A" || f.ref.Connection != "conn" {
 				t.Errorf("read %q of %+v", f.reads[0].Path, f.ref)
 			}
 		})

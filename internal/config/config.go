@@ -39,8 +39,12 @@ type Run struct {
 // Session bounds the sessions of a server.
 type Session struct {
 	IdleTimeout Duration `yaml:"idle_timeout"`
-	Max         int      `yaml:"max"`
-	Warm        int      `yaml:"warm"`
+	// Grace is how long a session outlives its connection.
+	Grace Duration `yaml:"grace"`
+	Max   int      `yaml:"max"`
+	// MaxPerPrincipal is of Max for one principal; 0 chooses, see PerPrincipal.
+	MaxPerPrincipal int `yaml:"max_per_principal"`
+	Warm            int `yaml:"warm"`
 }
 
 // Expose says which host files sandboxes may see; its zero value is nothing.
@@ -83,6 +87,19 @@ type Log struct {
 	Format string `yaml:"format"`
 }
 
+// PerPrincipal is how many sessions one principal may have: all of them where
+// there is only one, else a quarter stays for the others.
+func (c Config) PerPrincipal() int {
+	switch s := c.Session; {
+	case s.MaxPerPrincipal > 0:
+		return min(s.MaxPerPrincipal, s.Max)
+	case c.Server.Transport == "stdio" || len(c.Server.Tokens) <= 1:
+		return s.Max
+	default:
+		return s.Max - s.Max/4
+	}
+}
+
 // Default is the configuration of an empty file.
 func Default() Config {
 	return Config{
@@ -96,7 +113,7 @@ func Default() Config {
 			InterruptGrace: 2 * second,
 			MaxOutput:      32 << 10,
 		},
-		Session: Session{IdleTimeout: 30 * minute, Max: 16, Warm: 1},
+		Session: Session{IdleTimeout: 30 * minute, Grace: 10 * minute, Max: 16, Warm: 1},
 		Server:  Server{Transport: "stdio", Listen: "127.0.0.1:8765"},
 		Log:     Log{Level: "info", Format: "text"},
 	}

@@ -30,7 +30,9 @@ func (l *loader) validate() {
 	l.validateRun()
 
 	l.check("session.idle_timeout", c.Session.IdleTimeout >= second, "must be at least 1s")
+	l.check("session.grace", c.Session.Grace >= 0, "must not be negative")
 	l.between("session.max", int64(c.Session.Max), 1, 1024)
+	l.between("session.max_per_principal", int64(c.Session.MaxPerPrincipal), 0, 1024)
 	l.between("session.warm", int64(c.Session.Warm), 0, math.MaxInt64)
 	l.check("session.warm", c.Session.Warm <= c.Session.Max, fmt.Sprintf("must not exceed session.max (%d)", c.Session.Max))
 
