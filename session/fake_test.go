@@ -27,6 +27,8 @@ type fakeEngine struct {
 	load    time.Duration // what its agent needs to load the libraries
 	closed  bool
 	created atomic.Int64
+	making  atomic.Int64
+	most    atomic.Int64 // made at once
 }
 
 func (*fakeEngine) Name() string { return "fake" }
@@ -48,6 +50,8 @@ func (e *fakeEngine) Create(_ context.Context, spec sandbox.Spec) (sandbox.Sandb
 	e.mu.Lock()
 	slow := e.slow
 	e.mu.Unlock()
+	e.most.Store(max(e.most.Load(), e.making.Add(1)))
+	defer e.making.Add(-1)
 	time.Sleep(slow)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -374,6 +378,23 @@ func (a *fakeAgent) run(c *fakeCell) {
 // newTestManager makes a manager on a fake engine; change adjusts its options.
 func newTestManager(t *testing.T, e *fakeEngine, change func(*Options)) *Manager {
 	t.Helper()
+	m := startTestManager(t, e, change)
+	t.Cleanup(func() { endTestManager(t, m, e) })
+	return m
+}
+
+func endTestManager(t *testing.T, m *Manager, e *fakeEngine) {
+	t.Helper()
+	if err := m.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if n := e.alive(); n != 0 {
+		t.Errorf("%d sandboxes are left after Close", n)
+	}
+}
+
+func startTestManager(t *testing.T, e *fakeEngine, change func(*Options)) *Manager {
+	t.Helper()
 	opts := Options{
 		Base: func(context.Context) (Base, error) {
 			return Base{Engine: e, Environment: "default", Spec: sandbox.Spec{
@@ -383,22 +404,13 @@ func newTestManager(t *testing.T, e *fakeEngine, change func(*Options)) *Manager
 		},
 		Timeout: 30 * time.Second, MaxTimeout: 10 * time.Minute, AnswerWithin: 45 * time.Second,
 		InterruptGrace: 2 * time.Second, QueueWait: 10 * time.Second, StartTimeout: time.Minute,
-		MaxOutput: 32 << 10, IdleTimeout: 30 * time.Minute, MaxSessions: 4,
+		MaxOutput: 32 << 10, IdleTimeout: 30 * time.Minute, Grace: 10 * time.Minute, MaxSessions: 4,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&opts)
 	}
-	m := NewManager(t.Context(), opts)
-	t.Cleanup(func() {
-		if err := m.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-		if n := e.alive(); n != 0 {
-			t.Errorf("%d sandboxes are left after Close", n)
-		}
-	})
-	return m
+	return NewManager(t.Context(), opts)
 }
 
 var errTest = errors.New("made to fail")
