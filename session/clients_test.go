@@ -259,10 +259,16 @@ func TestOrphansEnd(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if len(m.sessions) != 0 || e.alive() != 0 || m.rooms.free != m.opts.MaxSessions {
-			t.Errorf("%d sessions, %d sandboxes, %d rooms free", len(m.sessions), e.alive(), m.rooms.free)
+		if len(m.sessions) != 0 || e.alive() != 0 || roomsFree(m) != m.opts.MaxSessions {
+			t.Errorf("%d sessions, %d sandboxes, %d rooms free", len(m.sessions), e.alive(), roomsFree(m))
 		}
 	})
+}
+
+func roomsFree(m *Manager) int {
+	m.rooms.mu.Lock()
+	defer m.rooms.mu.Unlock()
+	return m.rooms.free
 }
 
 // An answer that comes before the sandbox is there tells the handle all the

@@ -142,7 +142,7 @@ func (w *world) check(rt *rapid.T, e *fakeEngine) {
 			rt.Fatalf("nobody was told of %s", handle)
 		}
 	}
-	if free := w.m.opts.MaxSessions - len(w.m.sessions); w.m.rooms.free != free {
-		rt.Fatalf("%d rooms free, want %d", w.m.rooms.free, free)
+	if free := w.m.opts.MaxSessions - len(w.m.sessions); roomsFree(w.m) != free {
+		rt.Fatalf("%d rooms free, want %d", roomsFree(w.m), free)
 	}
 }
