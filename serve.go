@@ -69,6 +69,7 @@ func (h host) serve(ctx context.Context) error {
 			Tools:        tools.All(c.Manager, opts),
 			Templates:    tools.Templates(c.Manager, opts),
 			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
+			OnEnd:        c.Disconnect,
 		}),
 		In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain,
 	}

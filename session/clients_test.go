@@ -127,7 +127,7 @@ func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newTestManager(t, &fakeEngine{}, func(o *Options) { o.MaxSessions = 16 })
 		first := mustRun(t, m, with(connected, "work"), "n += 1")
-		if first.Begun != "work" || !isHandle(first.Session) {
+		if first.Begun != "work" || !IsHandle(first.Session) {
 			t.Errorf("a new name: %+v", first)
 		}
 		for _, ref := range []Ref{with(connected, "work"), with(sessionless, "work"), with(Ref{Principal: "alice", Connection: "c2"}, "work"), with(sessionless, first.Session)} {

@@ -76,7 +76,7 @@ func (m *Manager) enter(ctx context.Context, ref Ref, n need) (*visit, error) {
 // leave ends a visit. A session that nobody could come back to, or that was
 // begun for a call which failed, ends with it.
 func (v *visit) leave(ctx context.Context, err error) {
-	s, m := v.session, v.session.m
+	s, m := v.session, v.m
 	busy, isBusy := errors.AsType[*BusyError](err)
 	if isBusy {
 		busy.Begun = v.begun

@@ -25,7 +25,7 @@ type minter struct{ key []byte }
 // mint makes a handle for a principal.
 func (m minter) mint(principal string) string {
 	random := make([]byte, randomBytes, randomBytes+proofBytes)
-	rand.Read(random) //nolint:errcheck // never fails, see its documentation
+	rand.Read(random)
 	return handlePrefix + strings.ToLower(letters().EncodeToString(append(random, m.proof(random, principal)...)))
 }
 

@@ -58,7 +58,7 @@ func FuzzHandle(f *testing.F) {
 		if m.made(text, "bob") {
 			t.Errorf("%q was never made for bob", text)
 		}
-		if isName(text) && (isHandle(text) || len(text) > maxName || strings.ContainsAny(text, "_/ .\x00")) {
+		if isName(text) && (IsHandle(text) || len(text) > maxName || strings.ContainsAny(text, "_/ .\x00")) {
 			t.Errorf("%q is no name", text)
 		}
 	})

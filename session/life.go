@@ -120,7 +120,7 @@ func (s *session) finish(ctx context.Context) error {
 		return fmt.Errorf("end session: %w", context.Cause(ctx))
 	}
 	if b.err != nil {
-		return nil //nolint:nilerr // told to whoever asked for it; nothing is left of it
+		return nil // told to whoever asked for it; nothing is left of it
 	}
 	if err := b.kernel.close(ctx); err != nil {
 		return fmt.Errorf("end session: %w", err)

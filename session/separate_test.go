@@ -54,7 +54,7 @@ func (w *world) reached(rt *rapid.T, ref Ref, handle string, err error) bool {
 	return true
 }
 
-func (w *world) run(rt *rapid.T, t *testing.T) {
+func (w *world) run(t *testing.T, rt *rapid.T) {
 	ref := w.draw(rt)
 	res, err := w.m.Run(t.Context(), ref, RunRequest{Code: "n += 1"})
 	if !w.reached(rt, ref, res.Session, err) {
@@ -67,12 +67,12 @@ func (w *world) run(rt *rapid.T, t *testing.T) {
 	if ref.Handle == "" && ref.Connection == "" && (w.count[res.Session] != 1 || res.Begun != res.Session) {
 		rt.Fatalf("%+v shares a session: %+v", ref, res)
 	}
-	if isHandle(ref.Handle) && res.Session != ref.Handle {
+	if IsHandle(ref.Handle) && res.Session != ref.Handle {
 		rt.Fatalf("%+v leads to %s", ref, res.Session)
 	}
 }
 
-func (w *world) look(rt *rapid.T, t *testing.T) {
+func (w *world) look(t *testing.T, rt *rapid.T) {
 	ref := w.draw(rt)
 	info, err := w.m.Info(t.Context(), ref)
 	if !w.reached(rt, ref, info.Session, err) {
@@ -85,7 +85,7 @@ func (w *world) look(rt *rapid.T, t *testing.T) {
 	}
 }
 
-func (w *world) end(rt *rapid.T, t *testing.T) {
+func (w *world) end(t *testing.T, rt *rapid.T) {
 	ref := w.draw(rt)
 	res, err := w.m.Reset(t.Context(), ref, ResetRequest{Close: true})
 	w.reached(rt, ref, res.Session, err)
@@ -101,7 +101,7 @@ func TestPrincipalsNeverMeet(t *testing.T) {
 			m := startTestManager(t, e, func(o *Options) { o.MaxSessions, o.MaxEach, o.QueueWait = 5, 3, time.Second })
 			defer endTestManager(t, m, e)
 			defer func() { stopped = recover() }()
-			play(rt, t, &world{m: m, holder: map[string]string{}, count: map[string]int{}}, e)
+			play(t, rt, &world{m: m, holder: map[string]string{}, count: map[string]int{}}, e)
 		})
 		if stopped != nil {
 			panic(stopped)
@@ -109,12 +109,12 @@ func TestPrincipalsNeverMeet(t *testing.T) {
 	})
 }
 
-func play(rt *rapid.T, t *testing.T, w *world, e *fakeEngine) {
+func play(t *testing.T, rt *rapid.T, w *world, e *fakeEngine) {
 	t.Helper()
 	rt.Repeat(map[string]func(*rapid.T){
-		"run":   func(rt *rapid.T) { w.run(rt, t) },
-		"look":  func(rt *rapid.T) { w.look(rt, t) },
-		"close": func(rt *rapid.T) { w.end(rt, t) },
+		"run":   func(rt *rapid.T) { w.run(t, rt) },
+		"look":  func(rt *rapid.T) { w.look(t, rt) },
+		"close": func(rt *rapid.T) { w.end(t, rt) },
 		"leave": func(rt *rapid.T) {
 			w.m.Disconnect(rapid.SampledFrom([]string{"c1", "c2", "pipe c1"}).Draw(rt, "connection"))
 		},
