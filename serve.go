@@ -68,6 +68,7 @@ func (h host) serve(ctx context.Context) error {
 			Version:      buildVersion(),
 			Tools:        tools.All(c.Manager, opts),
 			Templates:    tools.Templates(c.Manager, opts),
+			Resources:    tools.Resources(c.Manager, opts),
 			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
 			OnEnd:        c.Disconnect,
 		}),

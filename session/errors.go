@@ -98,6 +98,7 @@ func (e *BusyError) Error() string {
 type ArgumentError struct {
 	Argument string
 	Message  string
+	Missing  bool // there is no file of this name
 }
 
 // Error implements error.

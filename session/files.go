@@ -90,14 +90,8 @@ func (k *kernel) abort(ctx context.Context, name string) error {
 
 // ReadFile reads a part of a file.
 func (m *Manager) ReadFile(ctx context.Context, ref Ref, req ReadRequest) (ReadResult, error) {
-	if err := checkPath(req.Path); err != nil {
+	if err := checkRead(req); err != nil {
 		return ReadResult{}, err
-	}
-	if req.Offset < 0 {
-		return ReadResult{}, &ArgumentError{Argument: "offset", Message: "offset must not be negative."}
-	}
-	if req.Limit < 0 || req.Limit > maxRead {
-		return ReadResult{}, &ArgumentError{Argument: "limit", Message: fmt.Sprintf("limit must be between 1 and %d bytes; read the file in parts with offset.", maxRead)}
 	}
 	s, err := m.enter(ctx, ref, reads)
 	if err != nil {
@@ -108,6 +102,23 @@ func (m *Manager) ReadFile(ctx context.Context, ref Ref, req ReadRequest) (ReadR
 	if err != nil {
 		return ReadResult{}, err
 	}
+	return s.readFile(ctx, k, req)
+}
+
+func checkRead(req ReadRequest) error {
+	if err := checkPath(req.Path); err != nil {
+		return err
+	}
+	if req.Offset < 0 {
+		return &ArgumentError{Argument: "offset", Message: "offset must not be negative."}
+	}
+	if req.Limit < 0 || req.Limit > maxRead {
+		return &ArgumentError{Argument: "limit", Message: fmt.Sprintf("limit must be between 1 and %d bytes; read the file in parts with offset.", maxRead)}
+	}
+	return nil
+}
+
+func (s *session) readFile(ctx context.Context, k *kernel, req ReadRequest) (ReadResult, error) {
 	limit := req.Limit
 	if limit == 0 {
 		limit = defaultRead
@@ -139,7 +150,7 @@ func (k *kernel) read(ctx context.Context, name string, offset, limit int64) (Re
 	if at < res.Size {
 		res.NextOffset = at
 	}
-	res.MIMEType = mimeByName(res.Path)
+	res.MIMEType = MIMEByName(res.Path)
 	if res.MIMEType == "application/octet-stream" && offset == 0 {
 		res.MIMEType, _, _ = strings.Cut(http.DetectContentType(res.Data), ";")
 	}
@@ -148,11 +159,7 @@ func (k *kernel) read(ctx context.Context, name string, offset, limit int64) (Re
 
 // ListFiles lists a directory of the sandbox.
 func (m *Manager) ListFiles(ctx context.Context, ref Ref, req ListRequest) (ListResult, error) {
-	name := req.Path
-	if name == "" {
-		name = "."
-	}
-	if err := checkPath(name); err != nil {
+	if err := checkPath(listed(req)); err != nil {
 		return ListResult{}, err
 	}
 	s, err := m.enter(ctx, ref, reads)
@@ -164,9 +171,21 @@ func (m *Manager) ListFiles(ctx context.Context, ref Ref, req ListRequest) (List
 	if err != nil {
 		return ListResult{}, err
 	}
-	entries, more, err := k.conn.ListFiles(ctx, name, req.Recursive, maxEntries)
+	return s.listFiles(ctx, k, req)
+}
+
+// listed is the directory that a request means.
+func listed(req ListRequest) string {
+	if req.Path == "" {
+		return "."
+	}
+	return req.Path
+}
+
+func (s *session) listFiles(ctx context.Context, k *kernel, req ListRequest) (ListResult, error) {
+	entries, more, err := k.conn.ListFiles(ctx, listed(req), req.Recursive, maxEntries)
 	if err != nil {
-		return ListResult{}, s.fileError(k, name, err)
+		return ListResult{}, s.fileError(k, listed(req), err)
 	}
 	res := ListResult{Entries: []Entry{}, Truncated: more || len(entries) > maxEntries}
 	for _, e := range entries[:min(len(entries), maxEntries)] {
@@ -231,7 +250,8 @@ func (s *session) fileError(k *kernel, name string, err error) error {
 		}
 		s.mu.Unlock()
 	}
-	return &ArgumentError{Argument: "path", Message: message}
+	missing := refused.Code == "not_found" || refused.Code == "not_directory" || refused.Code == "is_directory"
+	return &ArgumentError{Argument: "path", Message: message, Missing: missing}
 }
 
 // underWork tells whether a place is in the sandbox's own writable folders.

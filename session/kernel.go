@@ -26,6 +26,7 @@ type kernel struct {
 	conn    *pyagent.Conn
 	log     *slog.Logger
 	python  string
+	spool   int64 // bytes kept of one whole text
 
 	gone     chan struct{} // closed when the kernel can no longer be used
 	goneOnce sync.Once
@@ -68,6 +69,7 @@ func (m *Manager) ready(ctx context.Context, k *kernel, base Base) error {
 		return fmt.Errorf("wait for the agent: %w", err)
 	}
 	k.python = info.Python
+	k.spool = min(spoolBytes, base.Spec.Limits.DiskBytes/4)
 	m.spawn(func() { k.watch(m.life) })
 	reply, err := k.conn.Start(ctx, pyagent.StartRequest{
 		Preload:     base.Preload,
@@ -75,7 +77,7 @@ func (m *Manager) ready(ctx context.Context, k *kernel, base Base) error {
 		LeaseMS:     lease.Milliseconds(),
 		Workspace:   sandbox.WorkDir,
 		Temp:        sandbox.TempDir,
-		SpoolBytes:  min(spoolBytes, base.Spec.Limits.DiskBytes/4),
+		SpoolBytes:  k.spool,
 		Packages:    base.Packages,
 		Network:     base.Spec.Network != sandbox.NetworkNone,
 		Wipe:        []string{sandbox.ShmDir},

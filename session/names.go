@@ -13,9 +13,9 @@ func fileURI(handle, name string) string {
 	return u.String()
 }
 
-// mimeByName gives a MIME type by a file's ending: a fixed table, so that
+// MIMEByName gives a MIME type by a file's ending: a fixed table, so that
 // answers do not depend on the host's files.
-func mimeByName(name string) string {
+func MIMEByName(name string) string {
 	types := map[string]string{
 		".txt": "text/plain", ".log": "text/plain", ".md": "text/plain", ".rst": "text/plain", ".ini": "text/plain", ".cfg": "text/plain", ".toml": "text/plain",
 		".py": "text/x-python", ".ipy": "text/x-python",

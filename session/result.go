@@ -37,6 +37,7 @@ func (s *session) makeResult(k *kernel, r *run, o outcome) RunResult {
 		res.Restarted, res.RestartReason = true, loss
 	}
 	s.fillOutput(&res, r, o.reply)
+	res.SpoolSizes = k.spoolSizes(o.reply)
 	switch {
 	case o.err != nil:
 		s.fillLost(&res, k, o)
@@ -100,6 +101,17 @@ func boundedSpool(spool map[string]string) map[string]string {
 	return out
 }
 
+// spoolSizes gives the sizes of the streams that were kept whole.
+func (k *kernel) spoolSizes(reply pyagent.ExecuteReply) map[string]int64 {
+	sizes := map[string]int64{}
+	for name, stream := range reply.Streams {
+		if reply.Spool[name] != "" && stream.Total <= k.spool {
+			sizes[name] = stream.Total
+		}
+	}
+	return sizes
+}
+
 func (s *session) fillDisplays(res *RunResult, r *run, reply pyagent.ExecuteReply) {
 	shown, dropped := r.out.shown()
 	res.Displays = shown
@@ -115,7 +127,7 @@ func (s *session) fillDisplays(res *RunResult, r *run, reply pyagent.ExecuteRepl
 
 func (s *session) fileRef(f pyagent.File) FileRef {
 	name := cut(valid([]byte(f.Path)), 4096)
-	return FileRef{Path: name, Size: f.Size, MIMEType: mimeByName(name), URI: fileURI(s.handle, name)}
+	return FileRef{Path: name, Size: f.Size, MIMEType: MIMEByName(name), URI: fileURI(s.handle, name)}
 }
 
 // joinStream puts a stream's head and tail together. Where something is left

@@ -97,6 +97,8 @@ type RunResult struct {
 	// Begun is what the client has to pass as session to come back to a session
 	// that this call began; "": nothing new.
 	Begun string `json:"-"`
+	// Sizes in bytes of the whole texts in Spool, where they are known.
+	SpoolSizes map[string]int64 `json:"-"`
 	// Displays are what the cell showed, in order; images among them are counted in Images.
 	Displays []Display `json:"-"`
 }

@@ -26,6 +26,7 @@ type fakeSessions struct {
 	entries []session.Entry
 	info    session.Info
 	begun   string
+	handles []string
 	err     error
 }
 
@@ -62,6 +63,16 @@ func (f *fakeSessions) ReadFile(_ context.Context, ref session.Ref, req session.
 func (f *fakeSessions) ListFiles(_ context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error) {
 	f.ref, f.list = ref, req
 	return session.ListResult{Entries: f.entries}, f.err
+}
+
+func (f *fakeSessions) Handles(session.Ref) []string { return f.handles }
+
+func (f *fakeSessions) PeekFile(ctx context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error) {
+	return f.ReadFile(ctx, ref, req)
+}
+
+func (f *fakeSessions) PeekFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error) {
+	return f.ListFiles(ctx, ref, req)
 }
 
 func (f *fakeSessions) Expose(_ context.Context, ref session.Ref, req session.ExposeRequest) (session.Exposure, error) {

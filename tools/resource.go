@@ -3,8 +3,8 @@ package tools
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -14,111 +14,98 @@ import (
 )
 
 const (
-	resourceScheme = "sandbox"
 	// maxResource is the most bytes of a file that a resource carries.
 	maxResource = 640_000
+	// rangeKey is where a part says which one it is, in _meta.
+	rangeKey = "biocage/range"
 )
 
-// resourceURI is the address of a file. An absolute path keeps its slash, so
-// that it is told from one beneath the workspace.
-func resourceURI(handle, path string) string {
-	u := url.URL{Scheme: resourceScheme, Host: handle, Path: "/" + path}
-	return u.String()
-}
-
-// splitResourceURI is the inverse of resourceURI.
-func splitResourceURI(uri string) (handle, path string, err error) {
-	scheme, rest, _ := strings.Cut(uri, "://")
-	handle, path, _ = strings.Cut(rest, "/")
-	if plain, err := url.PathUnescape(path); err == nil {
-		path = plain
-	}
-	if scheme != resourceScheme || handle == "" || path == "" {
-		return "", "", badArgument("uri", "A file's address has the form sandbox://SESSION/PATH; take it from a link in an answer.")
-	}
-	return handle, path, nil
-}
-
-// at gives the session and the path that a tool's argument path means: it may
-// be a file's address, because answers link files so.
-func (c call) at(path string) (session.Ref, string, error) {
-	scheme, rest, ok := strings.Cut(path, ":/")
-	if !ok || !isScheme(scheme) {
-		return c.ref, path, nil
-	}
-	if strings.HasSuffix(path, "/") {
-		path += "."
-	}
-	handle, inside, err := splitResourceURI(path)
-	switch {
-	case err == nil && (c.ref.Handle == handle || c.ref.Handle == "" && session.IsHandle(handle)):
-		ref := c.ref
-		ref.Handle = handle
-		return ref, inside, nil
-	case err == nil && session.IsHandle(handle):
-		return c.ref, "", badArgument("path", fmt.Sprintf(
-			"path is the address of a file of session %s, but session is %s; leave session out.", shorten(Sanitize(handle), 100), shorten(Sanitize(c.ref.Handle), 100)))
-	case scheme == resourceScheme || scheme == "file":
-		return c.ref, "", badArgument("path", fmt.Sprintf(
-			"path is an address, but a path of the sandbox is meant, such as %q.", "/"+shorten(Sanitize(strings.TrimLeft(rest, "/")), 300)))
-	}
-	return c.ref, "", badArgument("path", fmt.Sprintf(
-		"path is an address (%s:), but only files in the sandbox can be named, by their path, such as data/in.csv.", scheme))
-}
-
-// isScheme tells whether a word can begin an address; one letter is a drive.
-func isScheme(word string) bool {
-	for i := range len(word) {
-		c := word[i] | 0x20
-		if (c < 'a' || c > 'z') && (i == 0 || !strings.ContainsRune("0123456789+-.", rune(word[i]))) {
-			return false
-		}
-	}
-	return len(word) > 1
+// A byteRange says which part of a file a resource carries.
+type byteRange struct {
+	Offset     int64 `json:"offset"`
+	Size       int64 `json:"size"` // of the whole file
+	NextOffset int64 `json:"next_offset,omitempty"`
 }
 
 func (t *toolset) fileResource() server.ServerResourceTemplate {
 	return server.ServerResourceTemplate{
-		Template: mcp.NewResourceTemplate(resourceScheme+"://{session}/{+path}", "file",
+		Template: mcp.NewResourceTemplate(resourceTemplate, "file",
 			mcp.WithTemplateTitle("File of a session"),
-			mcp.WithTemplateDescription("A file of a session's sandbox, as linked in answers")),
+			mcp.WithTemplateDescription("A file of a session's sandbox, as linked in answers; offset and limit (bytes) read a part of a large one.")),
 		Handler: func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			contents, err := t.readResource(ctx, request.Params.URI)
 			if err != nil {
-				return nil, t.resourceError(ctx, err)
+				return nil, t.failure(ctx, "resources/read", request.Params.URI, err)
 			}
 			return []mcp.ResourceContents{contents}, nil
 		},
 	}
 }
 
-// A resourceError is an error whose text a client may see.
-type resourceError struct{ text string }
+// A failure is an error of a request that is no tool call: its text is for the
+// client, and it knows its code.
+type failure struct {
+	text    string
+	code    int
+	missing string // the URI of what is not there
+}
 
 // Error implements error.
-func (e *resourceError) Error() string { return e.text }
+func (f *failure) Error() string { return f.text }
 
-func (t *toolset) resourceError(ctx context.Context, err error) error {
-	return &resourceError{text: t.refuse(ctx, "resources/read", err).text}
+// RPC gives the JSON-RPC code and data. What is not there has a code of its
+// own in the protocol's first era only.
+func (f *failure) RPC(modern bool) (code int, data any) {
+	if f.missing == "" {
+		return f.code, nil
+	}
+	if modern {
+		return mcp.INVALID_PARAMS, map[string]string{"uri": f.missing}
+	}
+	return mcp.RESOURCE_NOT_FOUND, map[string]string{"uri": f.missing}
+}
+
+// failure tells why a request failed. A session of somebody else's answers
+// like one that does not exist.
+func (t *toolset) failure(ctx context.Context, method, uri string, err error) error {
+	argument, isArgument := errors.AsType[*session.ArgumentError](err)
+	_, unnamed := errors.AsType[*session.NoSessionError](err)
+	f := &failure{code: mcp.INTERNAL_ERROR, text: t.refuse(ctx, method, err).text}
+	switch {
+	case errors.Is(err, session.ErrUnknown), unnamed, isArgument && argument.Missing:
+		f.missing = uri
+	case isArgument:
+		f.code = mcp.INVALID_PARAMS
+	}
+	return f
 }
 
 func (t *toolset) readResource(ctx context.Context, uri string) (mcp.ResourceContents, error) {
-	handle, path, err := splitResourceURI(uri)
+	a, err := parseURI(uri)
 	if err != nil {
 		return nil, err
 	}
-	file, err := t.sessions.ReadFile(ctx, refOf(ctx, handle), session.ReadRequest{Path: path, Limit: maxResource})
+	limit := a.limit
+	if limit == 0 {
+		limit = maxResource
+	}
+	file, err := t.sessions.PeekFile(ctx, refOf(ctx, a.session),
+		session.ReadRequest{Path: a.path, Offset: a.offset, Limit: limit})
 	if err != nil {
 		return nil, err
 	}
-	mime := safeMIME(file.MIMEType)
+	if a.part {
+		return partResource(uri, a, file), nil
+	}
 	text, used, isText := asText(file.Data, file.NextOffset > 0)
+	mime := neutralMIME(file.MIMEType, file.Data, isText)
 	switch {
 	case isText && (file.NextOffset > 0 || harmless(text)):
-		return textResource(uri, path, mime, text, used, file), nil
+		return textResource(uri, a, mime, text, used, file), nil
 	case file.NextOffset > 0:
+		a.part, a.limit = true, maxResource
 		return nil, badArgument("uri", fmt.Sprintf(
-			"The file has %d bytes, more than a resource carries (%d); read it in parts with file_read.", file.Size, maxResource))
+			"The file has %d bytes, more than a resource carries (%d); read it in parts, the first one as %s.", file.Size, maxResource, a))
 	}
 	return mcp.BlobResourceContents{URI: uri, MIMEType: mime, Blob: base64.StdEncoding.EncodeToString(file.Data)}, nil
 }
@@ -130,13 +117,40 @@ func harmless(text string) bool {
 }
 
 // textResource carries a text, or its start with a last line that says so.
-func textResource(uri, path, mime, text string, used int, file session.ReadResult) mcp.ResourceContents {
-	for jsonSize(text) > maxAnswer-1000 {
+func textResource(uri string, a address, mime, text string, used int, file session.ReadResult) mcp.ResourceContents {
+	for jsonSize(text) > maxAnswer-20_000 {
 		text = cutEnd(text, len(text)*3/4)
 		used = len(text)
 	}
 	if rest := file.Size - int64(used); rest > 0 {
-		text = Sanitize(text) + fmt.Sprintf("\n[... %d bytes left out; go on with file_read path=%s offset=%d ...]", rest, shorten(path, 500), used)
+		a.part, a.offset = true, int64(used)
+		text = Sanitize(text) + fmt.Sprintf("\n[... %d bytes left out; go on with %s ...]\n", rest, a)
 	}
 	return mcp.TextResourceContents{URI: uri, MIMEType: mime, Text: text}
+}
+
+// partResource carries the part that was asked for, exactly, and says in _meta
+// where the next one begins.
+func partResource(uri string, a address, file session.ReadResult) mcp.ResourceContents {
+	r := byteRange{Offset: a.offset, Size: file.Size, NextOffset: file.NextOffset}
+	text, used, isText := asText(file.Data, file.NextOffset > 0)
+	isText = isText && (used > 0 || len(file.Data) == 0) && harmless(text)
+	for isText && jsonSize(text) > maxAnswer-20_000 {
+		text = cutEnd(text, len(text)*3/4)
+		used = len(text)
+	}
+	mime := neutralMIME(file.MIMEType, file.Data, isText)
+	if !isText {
+		if a.offset > 0 || file.NextOffset > 0 { // a part of an image is none
+			mime = bytesMIME
+		}
+		return mcp.BlobResourceContents{
+			URI: uri, MIMEType: mime, Meta: map[string]any{rangeKey: r},
+			Blob: base64.StdEncoding.EncodeToString(file.Data),
+		}
+	}
+	if used < len(file.Data) {
+		r.NextOffset = a.offset + int64(used)
+	}
+	return mcp.TextResourceContents{URI: uri, MIMEType: mime, Meta: map[string]any{rangeKey: r}, Text: text}
 }

@@ -119,7 +119,11 @@ func fileLinks(res session.RunResult) []link {
 	for _, name := range []string{"stdout", "stderr", "result"} {
 		if path := res.Spool[name]; path != "" {
 			// The second slash marks a path that is absolute in the sandbox.
-			links = append(links, link{uri: resourceURI(res.Session, path), name: "whole " + name, mime: "text/plain", size: -1})
+			size, known := res.SpoolSizes[name]
+			if !known {
+				size = -1
+			}
+			links = append(links, link{uri: resourceURI(res.Session, path), name: "whole " + name, mime: textMIME, size: size})
 		}
 	}
 	for _, f := range res.Files[:min(len(res.Files), maxLinks-len(links))] {

@@ -20,6 +20,15 @@ type Sessions interface { //nolint:interfacebloat // one method a tool
 	Expose(ctx context.Context, ref session.Ref, req session.ExposeRequest) (session.Exposure, error)
 	Reset(ctx context.Context, ref session.Ref, req session.ResetRequest) (session.ResetResult, error)
 	Info(ctx context.Context, ref session.Ref) (session.Info, error)
+	Views
+}
+
+// Views look at sessions and start nothing: a session or sandbox that is not
+// there is session.ErrUnknown.
+type Views interface {
+	Handles(ref session.Ref) []string
+	PeekFile(ctx context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error)
+	PeekFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error)
 }
 
 // Options shape the tools.

@@ -3,6 +3,7 @@ package mcptest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -50,7 +51,12 @@ func (s *Server) Begin(method string, params map[string]any) (*Pending, error) {
 	request := map[string]any{"jsonrpc": "2.0", "id": p.id, "method": method}
 	if params != nil {
 		if method == "tools/call" {
-			params["_meta"] = map[string]any{"progressToken": p.id}
+			meta, ok := params["_meta"].(map[string]any)
+			if !ok {
+				meta = map[string]any{}
+			}
+			meta["progressToken"] = p.id
+			params["_meta"] = meta
 		}
 		request["params"] = params
 	}
@@ -86,6 +92,47 @@ func (s *Server) Notify(method string, params map[string]any) error {
 		note["params"] = params
 	}
 	return s.send(note)
+}
+
+// answer answers a question of the server's. A server that has ended meanwhile
+// needs no answer.
+func (s *Server) answer(id json.RawMessage, method string, line []byte) {
+	var question struct {
+		Params json.RawMessage `json:"params"`
+	}
+	var result any
+	err := json.Unmarshal(line, &question)
+	if err == nil {
+		if s.opts.Answer == nil {
+			err = errors.New("nobody answers here")
+		} else {
+			result, err = s.opts.Answer(method, question.Params)
+		}
+	}
+	answer := map[string]any{"jsonrpc": "2.0", "id": id}
+	if err != nil {
+		answer["error"] = RPCError{Code: -32603, Message: err.Error()}
+	} else {
+		answer["result"] = result
+	}
+	if err := s.send(answer); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.foreign = append(s.foreign, fmt.Sprintf("the answer to %s was not sent: %v", method, err))
+	}
+}
+
+// Modern is the _meta of a request of the protocol's second era, in which
+// every request says what the client can do.
+func Modern(capabilities map[string]any) map[string]any {
+	if capabilities == nil {
+		capabilities = map[string]any{}
+	}
+	return map[string]any{
+		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
+		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "mcptest", "version": "1"},
+		"io.modelcontextprotocol/clientCapabilities": capabilities,
+	}
 }
 
 // Raw sends a line as it is, for what no proper client would send. The answer,

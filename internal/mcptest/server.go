@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,10 +27,16 @@ type Options struct {
 	Args   []string
 	Env    []string // the whole environment
 	Dir    string
+
+	// Capabilities are what the client says it can do; nil is nothing.
+	Capabilities map[string]any
+	// Answer answers what the server asks; nil refuses everything.
+	Answer func(method string, params json.RawMessage) (any, error)
 }
 
 // A Server is a running process and the connection to it.
 type Server struct {
+	opts   Options
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stderr record
@@ -45,7 +52,10 @@ type Server struct {
 
 // Start runs the server and says hello.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	s := &Server{waiting: map[int64]*Pending{}, done: make(chan struct{})}
+	if opts.Capabilities == nil {
+		opts.Capabilities = map[string]any{}
+	}
+	s := &Server{opts: opts, waiting: map[int64]*Pending{}, done: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), opts.Binary, opts.Args...) //nolint:gosec // tests name the binary
 	s.cmd.Env, s.cmd.Dir, s.cmd.Stderr = opts.Env, opts.Dir, &s.stderr
 	s.cmd.WaitDelay = 5 * time.Second
@@ -70,7 +80,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 func (s *Server) initialize(ctx context.Context) error {
 	_, err := s.Call(ctx, "initialize", map[string]any{
 		"protocolVersion": "2025-06-18",
-		"capabilities":    map[string]any{},
+		"capabilities":    s.opts.Capabilities,
 		"clientInfo":      map[string]any{"name": "mcptest", "version": "1"},
 	})
 	if err != nil {
@@ -182,9 +192,9 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// A message is an answer, or a notification of progress.
+// A message is an answer, a notification of progress or a question.
 type message struct {
-	ID     *int64          `json:"id"`
+	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Result json.RawMessage `json:"result"`
 	Error  *RPCError       `json:"error"`
@@ -195,27 +205,44 @@ type message struct {
 	} `json:"params"`
 }
 
+// number is the id of an answer to one of our requests, or 0.
+func (m message) number() int64 {
+	n, err := strconv.ParseInt(string(m.ID), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 func (s *Server) receive(line []byte) {
 	var m message
 	err := json.Unmarshal(line, &m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p := s.waiting[m.number()]
 	switch {
 	case err == nil && m.Method == "notifications/progress":
 		if p := s.waiting[m.Params.ProgressToken]; p != nil {
 			p.progress = append(p.progress, Progress{Value: m.Params.Progress, Message: m.Params.Message, At: time.Now()})
 		}
 	case err == nil && m.Method != "":
-	case err == nil && m.ID != nil && s.waiting[*m.ID] != nil:
-		p := s.waiting[*m.ID]
-		delete(s.waiting, *m.ID)
-		p.line = line
-		if m.Error != nil {
-			p.end(nil, m.Error)
-			return
+		if len(m.ID) > 0 {
+			go s.answer(m.ID, m.Method, line)
 		}
-		p.end(m.Result, nil)
+	case err == nil && p != nil:
+		s.settle(p, m, line)
 	default:
 		s.foreign = append(s.foreign, string(line))
 	}
+}
+
+// settle gives an answer to whoever waits for it; the mutex is held.
+func (s *Server) settle(p *Pending, m message, line []byte) {
+	delete(s.waiting, p.id)
+	p.line = line
+	if m.Error != nil {
+		p.end(nil, m.Error)
+		return
+	}
+	p.end(m.Result, nil)
 }

@@ -12,8 +12,8 @@ import (
 // count against the limit. Everything else is answered in the reader.
 func isLong(method string) bool {
 	long := []mcp.MCPMethod{
-		mcp.MethodToolsCall, mcp.MethodResourcesRead, mcp.MethodSubscriptionsListen,
-		mcp.MethodPromptsGet, mcp.MethodCompletionComplete,
+		mcp.MethodToolsCall, mcp.MethodResourcesList, mcp.MethodResourcesRead,
+		mcp.MethodPromptsGet, mcp.MethodCompletionComplete, mcp.MethodSubscriptionsListen,
 	}
 	return slices.Contains(long, mcp.MCPMethod(method))
 }

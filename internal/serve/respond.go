@@ -40,7 +40,7 @@ func (r responder) respond(ctx context.Context, m message, line []byte) (answer 
 			}
 		}
 	}()
-	response := r.server.HandleMessage(ctx, line)
+	response := handleMessage(ctx, r.server, line)
 	if response == nil || len(m.ID) == 0 {
 		return reply{}
 	}

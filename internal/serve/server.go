@@ -16,6 +16,8 @@ type Options struct {
 	Version   string
 	Tools     []server.ServerTool
 	Templates []server.ServerResourceTemplate
+	// Resources lists what the caller can read, page by page; nil: nothing.
+	Resources func(ctx context.Context, cursor string) (list []mcp.Resource, next string, err error)
 	// Instructions is asked anew for each client; it must not block.
 	Instructions func() string
 	// OnEnd is told the SessionID of every connection that has ended: the pipe
@@ -40,13 +42,24 @@ func NewServer(opts Options) *server.MCPServer {
 			opts.OnEnd(session.SessionID())
 		})
 	}
+	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) { judge(ctx, err) })
+	if opts.Resources != nil {
+		hooks.AddAfterListResources(func(ctx context.Context, _ any, request *mcp.ListResourcesRequest, result *mcp.ListResourcesResult) {
+			list, next, err := opts.Resources(ctx, string(request.Params.Cursor))
+			if err != nil {
+				judge(ctx, err)
+				return
+			}
+			result.Resources, result.NextCursor = list, mcp.Cursor(next)
+		})
+	}
 	s := server.NewMCPServer("biocage", opts.Version,
 		server.WithTitle("BioCage"),
 		server.WithDescription("An isolated, persistent Python interpreter"),
 		server.WithToolCapabilities(false),
 		server.WithResourceCapabilities(false, false),
 		server.WithMethodCacheHints(mcp.MethodToolsList, listTTL, mcp.CacheScopePublic),
-		server.WithMethodCacheHints(mcp.MethodResourcesList, listTTL, mcp.CacheScopePublic),
+		server.WithMethodCacheHints(mcp.MethodResourcesList, 0, mcp.CacheScopePrivate),
 		server.WithMethodCacheHints(mcp.MethodResourcesTemplatesList, listTTL, mcp.CacheScopePublic),
 		server.WithHooks(hooks),
 	)

@@ -20,6 +20,8 @@ import (
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+
 func callLine(id, tool, token string) string {
 	meta := ""
 	if token != "" {
@@ -43,9 +45,15 @@ func tool(name string, handler server.ToolHandlerFunc) server.ServerTool {
 // connect serves the tools to a new peer.
 func connect(t *testing.T, stdio Stdio, tools ...server.ServerTool) *remote {
 	t.Helper()
+	return connectServer(t, stdio, NewServer(Options{Version: "1.2.3", Tools: tools, Instructions: func() string { return "be kind" }}))
+}
+
+// connectServer serves a new peer.
+func connectServer(t *testing.T, stdio Stdio, s *server.MCPServer) *remote {
+	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	stdio.Server = NewServer(Options{Version: "1.2.3", Tools: tools, Instructions: func() string { return "be kind" }})
+	stdio.Server = s
 	stdio.In, stdio.Log = inR, slog.New(slog.DiscardHandler)
 	if stdio.Out == nil {
 		stdio.Out = outW
@@ -135,7 +143,7 @@ func TestBothEras(t *testing.T) {
 	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`, callLine("1", "echo", ""))
 	p.expect(`"id":1`, `"text":"hi"`)
 
-	modern := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	modern := modernMeta
 	p.send(`{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{` + modern + `}}`)
 	p.expect(`"id":2`, `"2026-07-28"`, `"instructions":"be kind"`, `"supportedVersions"`)
 	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{},` + modern + `}}`)

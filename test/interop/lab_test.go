@@ -98,6 +98,7 @@ const answerWithin = "6s"
 type settings struct {
 	shared string // a directory that every session sees at /data/shared and may write to
 	warm   int    // sandboxes that are kept ready
+	expose map[string]any
 }
 
 // config writes a configuration.
@@ -108,6 +109,9 @@ func (l lab) config(t *testing.T, s settings) string {
 		"run":     map[string]string{"answer_within": answerWithin},
 		"log":     map[string]string{"level": "info"},
 		"session": map[string]int{"warm": s.warm},
+	}
+	if s.expose != nil {
+		content["expose"] = s.expose
 	}
 	if s.shared != "" {
 		content["expose"] = map[string]any{
