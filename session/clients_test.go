@@ -58,6 +58,34 @@ func TestSessionlessCallsBeginSessions(t *testing.T) {
 	}
 }
 
+// The client of an authenticated connection is told too: it may come back over
+// another one. On a pipe there is no other.
+func TestConnectionsOwnSessionIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestManager(t, &fakeEngine{}, nil)
+		first := mustRun(t, m, connected, "n += 1")
+		if first.Begun != first.Session {
+			t.Errorf("the first call: %+v", first)
+		}
+		if got := mustRun(t, m, connected, "n += 1"); got.Begun != "" || value(got) != "2" {
+			t.Errorf("the second: %+v", got)
+		}
+		if got := mustRun(t, m, Ref{Connection: "stdio"}, "n += 1"); got.Begun != "" {
+			t.Errorf("on a pipe: %+v", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		other := Ref{Principal: "alice", Connection: "c2"}
+		given, err := m.Run(ctx, other, RunRequest{Code: "sleep"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mustRun(t, m, other, "n += 1"); got.Session != given.Session {
+			t.Errorf("a cancelled call took its connection's session along: %+v", got)
+		}
+	})
+}
+
 // What only reads begins nothing that nobody asked for.
 func TestReadsNeedASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

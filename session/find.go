@@ -73,8 +73,8 @@ func (m *Manager) enter(ctx context.Context, ref Ref, n need) (*visit, error) {
 	return v, nil
 }
 
-// leave ends a visit. A session that nobody could come back to, or that was
-// begun for a call which failed, ends with it.
+// leave ends a visit. A session that nobody could come back to, or that a
+// failed call named, ends with it; a connection's own stays for its next call.
 func (v *visit) leave(ctx context.Context, err error) {
 	s, m := v.session, v.m
 	busy, isBusy := errors.AsType[*BusyError](err)
@@ -83,8 +83,8 @@ func (v *visit) leave(ctx context.Context, err error) {
 	}
 	m.mu.Lock()
 	alone := s.depart(v.need)
-	failed := err != nil && !isBusy || IsHandle(v.begun) && ctx.Err() != nil
-	orphan := v.begun != "" && alone && failed && !m.closed && m.bury(s, "")
+	failed := err != nil && !isBusy || s.place == (place{}) && ctx.Err() != nil
+	orphan := v.begun != "" && s.place.connection == "" && alone && failed && !m.closed && m.bury(s, "")
 	m.mu.Unlock()
 	if orphan {
 		m.finishLater(s)
@@ -114,13 +114,19 @@ func (m *Manager) find(ref Ref, n need) (s *session, begun string, err error) {
 	if s, err = m.begin(ref, p); err != nil {
 		return nil, "", err
 	}
+	return s, s.passedAs(), nil
+}
+
+// passedAs is what the client passes as session to come back; "" where nobody
+// is asked for a name, and the connection, a pipe, is the only way back.
+func (s *session) passedAs() string {
 	switch {
-	case p.name != "":
-		begun = p.name
-	case p.connection == "":
-		begun = s.handle
+	case s.place.name != "":
+		return s.place.name
+	case s.place.connection != "" && s.owner.principal == "":
+		return ""
 	}
-	return s, begun, nil
+	return s.handle
 }
 
 // check refuses what cannot name a session.

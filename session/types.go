@@ -94,8 +94,8 @@ type RunResult struct {
 	// Things a reader should know that no other field says (figures left out, files not listed).
 	Notes []string `json:"notes,omitempty"`
 
-	// Begun is what the client has to pass as session to come back to a session
-	// that this call began; "": nothing new.
+	// Begun is what the client passes as session to come back to a session that
+	// this call began; "": nothing new, or the connection is enough.
 	Begun string `json:"-"`
 	// Sizes in bytes of the whole texts in Spool, where they are known.
 	SpoolSizes map[string]int64 `json:"-"`
