@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -40,9 +41,7 @@ func TestPathsMayBeAddresses(t *testing.T) {
 			t.Run(tt.name+"/"+tool, func(t *testing.T) {
 				f := &fakeSessions{file: []byte("x"), mime: "text/plain"}
 				arguments := map[string]any{"path": tt.path}
-				for name, value := range rest {
-					arguments[name] = value
-				}
+				maps.Copy(arguments, rest)
 				if tt.session != "" {
 					arguments["session"] = tt.session
 				}

@@ -14,7 +14,7 @@ func TestUnknownVariables(t *testing.T) {
 		told bool   // as a stranger
 	}{
 		{"BIOCAGE_SANDBOX_MEMROY", "BIOCAGE_SANDBOX_MEMORY", false},
-		{"BIOCAGE_SANDBOX_NETWROK", "BIOCAGE_SANDBOX_NETWORK", false},
+		{"BIOCAGE_SANDBOX_NETWOK", "BIOCAGE_SANDBOX_NETWORK", false},
 		{"BIOCAGE_MEMORY", "BIOCAGE_SANDBOX_MEMORY", false},
 		{"BIOCAGE_TIMEOUT", "BIOCAGE_RUN_TIMEOUT", false},
 		{"BIOCAGE_ENGIN", "BIOCAGE_ENGINE", false},

@@ -220,7 +220,9 @@ func TestRecordAndReadBack(t *testing.T) {
 	events := strings.Join([]string{
 		`{"Action":"start",` + pkg + `"x":1}`,
 		`{"Action":"output",` + pkg + `"Test":"TestA","Output":"quiet\n"}`,
+		`{"Action":"output",` + pkg + `"Test":"TestA","Output":"    a_test.go:9: does not apply: x on gvisor: no daemon\n"}`,
 		`{"Action":"pass",` + pkg + `"Test":"TestA"}`,
+		`{"Action":"output",` + pkg + `"Test":"TestA/gvisor/sub","Output":"    a_test.go:7: not run: no root\n"}`,
 		`{"Action":"skip",` + pkg + `"Test":"TestA/gvisor/sub"}`,
 		`{"Action":"output",` + pkg + `"Test":"TestB","Output":"loud\n"}`,
 		`{"Action":"fail",` + pkg + `"Test":"TestB"}`,
@@ -234,7 +236,8 @@ func TestRecordAndReadBack(t *testing.T) {
 	if err := record(strings.NewReader(events), &kept, &shown); err != nil {
 		t.Fatal(err)
 	}
-	want := "skipped: github.com/biocypher/biocage-mcp/session TestA/gvisor/sub\n" +
+	want := "does not apply: x on gvisor: no daemon\n" +
+		"skipped: github.com/biocypher/biocage-mcp/session TestA/gvisor/sub: not run: no root\n" +
 		"loud\nFAIL\tsession\t0.1s\npanic: in the middle\ndoes not compile\ngo: a line of the go command\n" +
 		"1 tests passed, 1 failed, 1 skipped\n"
 	if diff := cmp.Diff(want, shown.String()); diff != "" {

@@ -19,7 +19,7 @@ type event struct {
 
 // record copies the end of every test to kept, and prints to shown what a
 // person wants to see: the packages' lines, all that failed tests wrote, which
-// tests were skipped, and how many ended how.
+// tests were skipped and why, and how many ended how.
 func record(events io.Reader, kept, shown io.Writer) error {
 	r := &recorder{written: map[string]*strings.Builder{}, ends: map[string]int{}, kept: json.NewEncoder(kept), shown: shown}
 	lines := bufio.NewReader(events)
@@ -38,6 +38,10 @@ func record(events io.Reader, kept, shown io.Writer) error {
 		}
 	}
 }
+
+// notApplying begins what a test says that means nothing on an engine, so has
+// no end to be kept: it is told apart from one that was skipped.
+const notApplying = "does not apply: "
 
 type recorder struct {
 	written map[string]*strings.Builder // by package and test
@@ -63,6 +67,9 @@ func (r *recorder) line(text string) error {
 			r.written[key] = &strings.Builder{}
 		}
 		r.written[key].WriteString(e.Output)
+		if _, text, ok := strings.Cut(e.Output, notApplying); ok {
+			return r.show(notApplying + text)
+		}
 	case "pass", "skip", "fail":
 		return r.end(e, key)
 	}
@@ -78,6 +85,10 @@ func (r *recorder) packageLine(text string) error {
 }
 
 func (r *recorder) end(e event, key string) error {
+	why := ""
+	if e.Action == "skip" && r.written[key] != nil {
+		why = reason(r.written[key].String())
+	}
 	if e.Action == "fail" {
 		if err := r.showWritten(e, key); err != nil {
 			return err
@@ -90,7 +101,7 @@ func (r *recorder) end(e event, key string) error {
 	r.ends[e.Action]++
 	err := r.kept.Encode(event{Action: e.Action, Package: e.Package, Test: e.Test})
 	if e.Action == "skip" {
-		err = errors.Join(err, r.show("skipped: "+e.Package+" "+e.Test+"\n"))
+		err = errors.Join(err, r.show("skipped: "+e.Package+" "+e.Test+why+"\n"))
 	}
 	return err
 }
@@ -112,4 +123,17 @@ func (r *recorder) showWritten(e event, key string) error {
 func (r *recorder) show(text string) error {
 	_, err := io.WriteString(r.shown, text)
 	return err
+}
+
+// reason is what a skipped test said: the line before the one that tells the
+// skip, without the place in the source.
+func reason(written string) string {
+	for line := range strings.Lines(written) {
+		line = strings.TrimSpace(line)
+		if _, text, ok := strings.Cut(line, "_test.go:"); ok {
+			_, text, _ = strings.Cut(text, ": ")
+			return ": " + text
+		}
+	}
+	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,11 +70,21 @@ type bed struct {
 	root   string
 	lacks  string // why the engine does not work here; empty when it does
 
-	packages func() (map[string]bool, error) // what the environment has
-	daemon   *ownDaemon                      // started when a case needs it; nil when the engine has none
+	environments []installed // the first that has what a case needs is taken
+	daemon       *ownDaemon  // started when a case needs it; nil when the engine has none
 }
 
-func newBed(t *testing.T, binary, engine string) *bed {
+// An installed is a Python environment and what it has.
+type installed struct {
+	name     string
+	packages func() (map[string]bool, error)
+}
+
+// extras is the environment that is built for cases which need more than the
+// default one has. It stays: the next run finds it up to date.
+const extras = "test-cases"
+
+func newBed(t *testing.T, binary, engine string, buildExtras func() error) *bed {
 	t.Helper()
 	b := &bed{binary: binary, engine: engine, root: sourceRoot(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -83,7 +94,15 @@ func newBed(t *testing.T, binary, engine string) *bed {
 		b.lacks = fmt.Sprintf("the engine %s does not work here (biocage doctor: %v):\n%s", engine, err, out)
 		return b
 	}
-	b.packages = sync.OnceValues(b.listPackages)
+	b.environments = []installed{
+		{textFlag("environment"), sync.OnceValues(func() (map[string]bool, error) { return b.listPackages(textFlag("environment")) })},
+		{extras, sync.OnceValues(func() (map[string]bool, error) {
+			if err := buildExtras(); err != nil {
+				return nil, err
+			}
+			return b.listPackages(extras)
+		})},
+	}
 	if engine == "docker" {
 		b.daemon = &ownDaemon{script: filepath.Join(b.root, "scripts", "dockerd.sh")}
 		t.Cleanup(func() {
@@ -95,10 +114,23 @@ func newBed(t *testing.T, binary, engine string) *bed {
 	return b
 }
 
+// extrasBuilder builds the extras, once for all beds.
+func extrasBuilder(binary string) func() error {
+	return sync.OnceValue(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+		defer cancel()
+		build := exec.CommandContext(ctx, binary, "env", "build", "--engine", "gvisor", "--name", extras, "--from", filepath.Join("testdata", "extras.toml"))
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("cannot build the environment %s: %w\n%s", extras, err, out)
+		}
+		return nil
+	})
+}
+
 // listPackages asks a sandbox what is installed.
-func (b *bed) listPackages() (map[string]bool, error) {
+func (b *bed) listPackages(environment string) (map[string]bool, error) {
 	run := exec.Command(b.binary, "run", "--engine", b.engine, "-")
-	run.Env = append(os.Environ(), "BIOCAGE_ENVIRONMENT="+textFlag("environment"))
+	run.Env = append(os.Environ(), "BIOCAGE_ENVIRONMENT="+environment)
 	run.Stdin = strings.NewReader("import importlib.metadata as m\nfor d in m.distributions(): print(d.name.lower())")
 	var stderr tail
 	run.Stderr = &stderr
@@ -113,36 +145,41 @@ func (b *bed) listPackages() (map[string]bool, error) {
 	return found, nil
 }
 
-// cannot tells why the case cannot run here; empty when it can.
-func (b *bed) cannot(sc *scenario) (string, error) {
-	for _, need := range sc.Needs {
-		switch {
-		case need == "own-daemon" && b.daemon == nil:
-			return "the engine " + b.engine + " has no daemon", nil
-		case need == "own-daemon" && os.Geteuid() != 0, need == "host-root" && os.Geteuid() != 0:
-			return "this needs root", nil
-		}
-		// container and no-network hold for every sandbox here.
+// doesNotApply tells why the case means nothing on this engine; empty when it
+// does.
+func (b *bed) doesNotApply(sc *scenario) string {
+	if slices.Contains(sc.Needs, "own-daemon") && b.daemon == nil {
+		return "the engine " + b.engine + " has no daemon"
 	}
+	return "" // container and no-network hold for every sandbox here
+}
+
+// needsRoot tells whether the case can be played by root only, and this is not.
+func needsRoot(sc *scenario) bool {
+	return os.Geteuid() != 0 && (slices.Contains(sc.Needs, "own-daemon") || slices.Contains(sc.Needs, "host-root"))
+}
+
+// environmentFor is the first environment that has what the case needs.
+func (b *bed) environmentFor(sc *scenario) (string, error) {
 	if len(sc.Pkgs) == 0 {
-		return "", nil
+		return b.environments[0].name, nil
 	}
-	installed, err := b.packages()
-	if err != nil {
-		return "", err
-	}
-	for _, name := range sc.Pkgs {
-		if !installed[strings.ToLower(name)] {
-			return "the environment lacks the package " + name, nil
+	for _, e := range b.environments {
+		has, err := e.packages()
+		if err != nil {
+			return "", err
+		}
+		if !slices.ContainsFunc(sc.Pkgs, func(name string) bool { return !has[strings.ToLower(name)] }) {
+			return e.name, nil
 		}
 	}
-	return "", nil
+	return "", fmt.Errorf("no environment has all of %s", strings.Join(sc.Pkgs, ", "))
 }
 
 // writeConfig writes the server's configuration for one case. A second sandbox,
 // kept ready, is only made where the life of sandboxes is the theme: elsewhere
 // it would double the work of the whole corpus.
-func (b *bed) writeConfig(path, host, theme string, s settings) error {
+func (b *bed) writeConfig(path, host, theme, environment string, s settings) error {
 	roots := s.ExposeRoots
 	if roots == nil {
 		roots = []string{host}
@@ -152,7 +189,7 @@ func (b *bed) writeConfig(path, host, theme string, s settings) error {
 		exposed = append(exposed, map[string]string{"path": root, "mode": "rw"})
 	}
 	content := map[string]any{
-		"engine": b.engine, "environment": textFlag("environment"),
+		"engine": b.engine, "environment": environment,
 		"expose": map[string]any{"roots": exposed},
 	}
 	if s.DefaultTimeout > 0 {

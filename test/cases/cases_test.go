@@ -47,6 +47,11 @@ func TestCases(t *testing.T) {
 				t.Parallel()
 			}
 			for _, b := range beds {
+				if why := b.doesNotApply(&sc); why != "" {
+					s.table.count(b.engine, &sc, "n/a")
+					t.Logf("does not apply: %s on %s: %s", sc.ID, b.engine, why)
+					continue
+				}
 				t.Run(b.engine, func(t *testing.T) {
 					if !alone {
 						t.Parallel()
@@ -69,6 +74,7 @@ type suite struct {
 func (s *suite) beds(t *testing.T) []*bed {
 	t.Helper()
 	program := binary(t)
+	buildExtras := extrasBuilder(program)
 	asked := engines()
 	if named := textFlag("engine"); named != "" {
 		asked = strings.Split(named, ",")
@@ -76,7 +82,7 @@ func (s *suite) beds(t *testing.T) []*bed {
 	var beds []*bed
 	var lacks []string
 	for _, engine := range asked {
-		b := newBed(t, program, engine)
+		b := newBed(t, program, engine, buildExtras)
 		switch {
 		case b.lacks == "":
 			beds = append(beds, b)
@@ -98,16 +104,17 @@ func (s *suite) one(t *testing.T, b *bed, sc *scenario, line []byte) {
 	t.Helper()
 	s.slots <- struct{}{}
 	defer func() { <-s.slots }()
-	why, err := b.cannot(sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if why != "" {
+	if needsRoot(sc) {
 		s.table.count(b.engine, sc, "not run")
-		t.Skipf("not run: %s", why)
+		t.Skip("not run: this needs root")
+	}
+	environment, err := b.environmentFor(sc)
+	if err != nil {
+		s.table.count(b.engine, sc, "not run")
+		missing(t, "not run: %v", err)
 	}
 	begin := time.Now()
-	fault := play(b, line, t.TempDir())
+	fault := play(b, line, environment, t.TempDir())
 	reason, isKnown := s.known[b.engine+" "+sc.ID]
 	switch {
 	case fault == nil && isKnown:
@@ -176,7 +183,7 @@ func (tb *table) count(engine string, sc *scenario, end string) {
 func (tb *table) String() string {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	ends := []string{"passed", "failed", "known", "not run"}
+	ends := []string{"passed", "failed", "known", "not run", "n/a"}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-8s %-12s %-7s", "engine", "theme", "level")
 	for _, end := range ends {

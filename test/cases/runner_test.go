@@ -47,8 +47,9 @@ type openCheck struct {
 	check  check
 }
 
-// play runs the case, whose text is line, in dir.
-func play(b *bed, line []byte, dir string) error {
+// play runs the case, whose text is line, in an environment and with the files
+// in dir.
+func play(b *bed, line []byte, environment, dir string) error {
 	for name, sub := range map[string]string{"$HOST": "host", "$OUT": "out"} {
 		path := filepath.Join(dir, sub)
 		if err := os.Mkdir(path, 0o755); err != nil {
@@ -74,7 +75,7 @@ func play(b *bed, line []byte, dir string) error {
 	for name, value := range conf.ServerEnv {
 		r.env = append(r.env, name+"="+value)
 	}
-	if err := b.writeConfig(r.configPath(), filepath.Join(dir, "host"), sc.Theme, conf); err != nil {
+	if err := b.writeConfig(r.configPath(), filepath.Join(dir, "host"), sc.Theme, environment, conf); err != nil {
 		return err
 	}
 	r.steps()
