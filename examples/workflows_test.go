@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"image/color"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +70,62 @@ func command(t *testing.T, environ []string, name string, args ...string) (stdou
 		t.Fatalf("%s: %v", name, err)
 	}
 	return out.String(), out.String() + errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// The demo checks each of its answers itself; here it is checked that it says
+// so, and that what it saved is a figure and a table of the data.
+func TestDemo(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "demo")
+	if _, all, code := command(t, nil, "go", "build", "-o", program, "./examples/demo"); code != 0 {
+		t.Fatal(all)
+	}
+	onEachEngine(t, func(t *testing.T, binary, engine string) {
+		dir := t.TempDir()
+		out, all, code := command(t, nil, program, binary, "--engine", engine, "--out", dir)
+		if code != 0 {
+			t.Errorf("exit code %d:\n%s", code, all)
+		}
+		for _, part := range []string{
+			"Load it into a data frame", "119 rows x 8 columns", "environment default", "engine " + engine,
+			"✓ A figure", "✓ No way out: there is no network", "✓ Nothing is left", "All as it must be.",
+		} {
+			if !strings.Contains(out, part) {
+				t.Errorf("%q is not told", part)
+			}
+		}
+		if strings.Contains(out, "✗") {
+			t.Errorf("a step differs:\n%s", out)
+		}
+		checkFigure(t, filepath.Join(dir, "penguins.png"))
+		table, err := os.ReadFile(filepath.Join(dir, "summary.csv"))
+		if rows := strings.Split(strings.TrimSpace(string(table)), "\n"); err != nil || len(rows) != 7 || !strings.HasPrefix(rows[1], "Adelie,female,3368.8") {
+			t.Errorf("the table: %v %q", err, table)
+		}
+	})
+}
+
+// checkFigure sees that a picture shows something: it is large enough and has
+// several colours.
+func checkFigure(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	figure, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatalf("the figure: %v", err)
+	}
+	colours := map[color.Color]bool{}
+	size := figure.Bounds()
+	for x := size.Min.X; x < size.Max.X; x += 2 {
+		for y := size.Min.Y; y < size.Max.Y; y += 2 {
+			colours[figure.At(x, y)] = true
+		}
+	}
+	if size.Dx() < 300 || size.Dy() < 200 || len(colours) < 10 {
+		t.Errorf("the figure has %v and %d colours", size, len(colours))
+	}
 }
 
 func TestAgentLoop(t *testing.T) {
