@@ -106,6 +106,41 @@ for pid in made:
 	b.stillWorks()
 }
 
+// testProcessors: two processes that never rest share the sandbox's half
+// processor. It is told by what the host counts, against the time that passed.
+func (s *suite) testProcessors(t *testing.T, e sandbox.Engine) {
+	b := s.create(t, e, func(spec *sandbox.Spec) { spec.Limits.CPUs = 0.5 })
+	used := func() time.Duration {
+		st, err := b.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.CPU
+	}
+	before, begin := used(), time.Now()
+	if before < 0 {
+		t.Skip("nothing counts the sandbox's processor time here")
+	}
+	b.out(`
+import os, time
+end = time.monotonic() + 4
+children = []
+for _ in range(2):
+    children.append(os.fork())
+    while children[-1] == 0:
+        if time.monotonic() > end:
+            os._exit(0)
+for pid in children:
+    os.waitpid(pid, 0)
+`)
+	cpu, wall := used()-before, time.Since(begin)
+	share := cpu.Seconds() / wall.Seconds()
+	t.Logf("%.2f processors over %s", share, wall.Round(time.Millisecond))
+	if wall < 4*time.Second || share < 0.1 || share > 0.75 {
+		t.Errorf("two processes used %.2f processors over %s, want about 0.5", share, wall)
+	}
+}
+
 func (s *suite) testDisk(t *testing.T, e sandbox.Engine) {
 	b := s.create(t, e)
 	for _, dir := range []string{sandbox.WorkDir, sandbox.TempDir} {

@@ -79,6 +79,7 @@ func Run(t *testing.T, o Options) {
 		{"root missing", s.testRootMissing},
 		{"memory limit", s.testMemory},
 		{"process limit", s.testProcesses},
+		{"processor limit", s.testProcessors},
 		{"disk limit", s.testDisk},
 		{"read-only system", s.testReadOnly},
 		{"environment", s.testEnvironment},

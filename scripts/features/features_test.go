@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -267,5 +268,43 @@ func TestRecordAndReadBack(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantOutcomes, got, cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)
+	}
+}
+
+// The check as it is run: a row is fine when each of its tests passed, on both
+// engines where it runs on engines; a result that is missing, failed or skipped
+// is a fault of the row.
+func TestCheck(t *testing.T) {
+	const table = "| ability | through MCP | on the command line | in the configuration | tests |\n| --- | --- | --- | --- | --- |\n" +
+		"| runs | a | b | c | `test/cases.TestCases/one`, `tests/test_a.py::test_b` |\n"
+	event := func(action, engine string) string {
+		return `{"Action":"` + action + `","Package":"github.com/biocypher/biocage-mcp/test/cases","Test":"TestCases/one/` + engine + `"}` + "\n"
+	}
+	const agent = `<testsuites><testsuite><testcase classname="tests.test_a" name="test_b"/></testsuite></testsuites>`
+	for _, tt := range []struct {
+		name, results, agent string
+		faults               string // "" is none
+	}{
+		{"all passed", event("pass", "docker") + event("pass", "gvisor"), agent, ""},
+		{"one engine is missing", event("pass", "docker"), agent, "1 faults"},
+		{"one engine failed", event("pass", "docker") + event("fail", "gvisor"), agent, "1 faults"},
+		{"one engine was skipped", event("skip", "docker") + event("pass", "gvisor"), agent, "1 faults"},
+		{"it failed once and passed once", event("fail", "docker") + event("pass", "docker") + event("pass", "gvisor"), agent, "1 faults"},
+		{"the agent's test is missing", event("pass", "docker") + event("pass", "gvisor"), `<testsuites/>`, "1 faults"},
+		{"nothing ran", "", `<testsuites/>`, "2 faults"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{"results/cases.json": tt.results, "results/agent.xml": tt.agent, "table.md": table} {
+				path := filepath.Join(dir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := run([]string{"check", filepath.Join(dir, "results"), filepath.Join(dir, "table.md")})
+			if (err == nil) != (tt.faults == "") || err != nil && !strings.Contains(err.Error(), tt.faults) {
+				t.Errorf("check: %v, want %q", err, tt.faults)
+			}
+		})
 	}
 }
