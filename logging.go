@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/biocypher/biocage-mcp/internal/config"
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 )
 
 // newLogger logs to standard error: coloured for a terminal, plain or JSON
@@ -19,13 +20,14 @@ func newLogger(stderr io.Writer, cfg config.Log) *slog.Logger {
 		level = slog.LevelInfo // the configuration has been checked
 	}
 	opts := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(stderr, opts)
 	switch {
 	case cfg.Format == "json":
-		return slog.New(slog.NewJSONHandler(stderr, opts))
+		handler = slog.NewJSONHandler(stderr, opts)
 	case isTerminal(stderr):
-		return slog.New(tint.NewTextHandler(stderr, &tint.Options{Level: level, TimeFormat: "15:04:05"}))
+		handler = tint.NewTextHandler(stderr, &tint.Options{Level: level, TimeFormat: "15:04:05"})
 	}
-	return slog.New(slog.NewTextHandler(stderr, opts))
+	return slog.New(requestid.Handler(handler))
 }
 
 // isTerminal tells whether a stream is a person's terminal.

@@ -52,15 +52,20 @@ func (h host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) { o.HandleKey = key })
+	watch, err := h.watch(ctx)
 	if err != nil {
 		return err
+	}
+	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) { o.HandleKey = key })
+	if err != nil {
+		return errors.Join(err, watch.Close(ctx))
 	}
 	opts := tools.Options{
 		Packages:   h.packagesLine(),
 		Network:    h.cfg.Sandbox.Network == "full",
 		MaxTimeout: h.cfg.Run.MaxTimeout.Std(),
 		Structured: h.cfg.Output.Structured,
+		Observers:  watch.tools,
 		Logger:     h.log,
 	}
 	stdio := &serve.Stdio{
@@ -80,7 +85,7 @@ func (h host) serve(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		h.log.InfoContext(ctx, "ending", "reason", cause.Error())
 	}
-	return errors.Join(err, c.end(ctx, closeTimeout))
+	return errors.Join(err, c.end(ctx, closeTimeout), watch.Close(ctx))
 }
 
 // instructions is what a host may tell its model of this server. The engine

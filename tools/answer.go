@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 )
 
 const (
@@ -46,14 +48,16 @@ func (a answer) begin(pass string) answer {
 
 // result turns an answer into the protocol's form. An answer that is too
 // large despite every bound is replaced: a host would drop it silently.
-func (t *toolset) result(ctx context.Context, a answer) *mcp.CallToolResult {
+// It tells the size too.
+func (t *toolset) result(ctx context.Context, a answer) (*mcp.CallToolResult, int) {
 	r := t.encode(a)
-	if size := jsonSize(r); size > maxAnswer {
-		id := incident()
-		t.log.ErrorContext(ctx, "answer exceeds its bound", "incident", id, "bytes", size)
-		r = t.encode(t.internal(id))
+	size := jsonSize(r)
+	if size > maxAnswer {
+		t.log.ErrorContext(ctx, "answer exceeds its bound", "incident", requestid.From(ctx), "bytes", size)
+		r = t.encode(t.internal(ctx))
+		size = jsonSize(r)
 	}
-	return r
+	return r, size
 }
 
 func (t *toolset) encode(a answer) *mcp.CallToolResult {

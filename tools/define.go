@@ -3,7 +3,6 @@ package tools
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/invopop/jsonschema"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -46,7 +45,7 @@ type call struct {
 }
 
 // define makes a tool of its definition: arguments are checked against the
-// schema, panics and errors become answers.
+// schema, and every call is watched.
 func define[In input](t *toolset, d definition[In]) server.ServerTool {
 	schema := inputSchema[In](d.adjust)
 	tool := mcp.Tool{
@@ -64,19 +63,10 @@ func define[In input](t *toolset, d definition[In]) server.ServerTool {
 	if t.opts.Structured {
 		tool.RawOutputSchema = encodeSchema(outputSchema(d.output))
 	}
-	handler := func(ctx context.Context, request mcp.CallToolRequest) (result *mcp.CallToolResult, err error) {
-		defer func() {
-			if value := recover(); value != nil {
-				id := incident()
-				t.log.ErrorContext(ctx, "tool panicked", "tool", d.name, "incident", id, "panic", value, "stack", string(debug.Stack()))
-				result, err = t.result(ctx, t.internal(id)), nil
-			}
-		}()
-		a, err := answerCall(ctx, d, schema, request)
-		if err != nil {
-			a = t.refuse(ctx, d.name, err)
-		}
-		return t.result(ctx, a), nil
+	handler := func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return t.call(ctx, d.name, request, func(ctx context.Context) (answer, error) {
+			return answerCall(ctx, d, schema, request)
+		}), nil
 	}
 	return server.ServerTool{Tool: tool, Handler: handler}
 }

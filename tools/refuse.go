@@ -2,11 +2,11 @@ package tools
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 	"github.com/biocypher/biocage-mcp/sandbox"
 	"github.com/biocypher/biocage-mcp/session"
 )
@@ -28,9 +28,8 @@ func (t *toolset) refuse(ctx context.Context, tool string, err error) answer {
 	r, known := classify(err)
 	switch {
 	case !known:
-		id := incident()
-		t.log.ErrorContext(ctx, "tool failed", "tool", tool, "incident", id, "error", err)
-		return t.internal(id)
+		t.log.ErrorContext(ctx, "tool failed", "tool", tool, "incident", requestid.From(ctx), "error", err)
+		return t.internal(ctx)
 	case r.kind == session.KindSandbox:
 		t.log.WarnContext(ctx, "sandbox failed", "tool", tool, "error", causes(err))
 	default:
@@ -49,13 +48,11 @@ func causes(err error) error {
 	return err
 }
 
-func incident() string { return rand.Text()[:8] }
-
 // internal is the answer to a failure that only the log explains.
-func (t *toolset) internal(id string) answer {
+func (t *toolset) internal(ctx context.Context) answer {
 	return refusal{
 		kind:    session.KindSandbox,
-		message: "Internal error; the server's log has it as incident " + id + ".",
+		message: "Internal error; the server's log has it as incident " + requestid.From(ctx) + ".",
 		hint:    "Try once more; if it comes again, call session_reset.",
 	}.answer()
 }

@@ -127,7 +127,7 @@ func TestRunTextIsBoundedAndDecisiveFirst(t *testing.T) {
 			t.Errorf("the text lacks %q", want)
 		}
 	}
-	if size := jsonSize(ts.result(t.Context(), a)); size > maxAnswer {
+	if _, size := ts.result(t.Context(), a); size > maxAnswer {
 		t.Errorf("the answer has %d bytes", size)
 	}
 	if object := a.object.(session.RunResult); !object.Truncated || len(object.Files) > maxFiles {
@@ -143,7 +143,7 @@ func TestAnswerIsBoundedHoweverItEscapes(t *testing.T) {
 	long := strings.Repeat("<\"\\", 400_000)
 	ts := newToolset(nil, Options{Structured: true})
 	a := ts.runAnswer(session.RunResult{Success: true, Status: "done", Stdout: long, Stderr: long, Result: &long})
-	r := ts.result(t.Context(), a)
+	r, _ := ts.result(t.Context(), a)
 	if size := jsonSize(r); size > maxAnswer || r.IsError {
 		t.Errorf("the answer has %d bytes, error %v", size, r.IsError)
 	}
@@ -206,7 +206,7 @@ func TestImagesFitTheAnswer(t *testing.T) {
 			t.Errorf("the large image is %d pixels wide now", config.Width)
 		}
 	}
-	r := ts.result(t.Context(), a)
+	r, _ := ts.result(t.Context(), a)
 	data, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,9 @@ type Options struct {
 	MaxTimeout time.Duration
 	// Structured adds structuredContent and outputSchema.
 	Structured bool
-	Logger     *slog.Logger
+	// Observers are told of every call, in this order.
+	Observers []Observer
+	Logger    *slog.Logger
 }
 
 // A toolset holds what the handlers share. It has no state of its own.

@@ -17,13 +17,13 @@ func rules() map[string]rule {
 	return map[string]rule{
 		".": {
 			internal: []string{
-				"environment", "internal/config", "internal/serve", "internal/spell", "pyagent",
+				"environment", "internal/audit", "internal/config", "internal/requestid", "internal/serve", "internal/spell", "pyagent",
 				"sandbox", "sandbox/docker", "sandbox/gvisor", "session", "tools",
 			},
 			modules: []string{"github.com/lmittmann/tint", "golang.org/x/term"},
 		},
 		"tools": {
-			internal: []string{"internal/config", "internal/spell", "sandbox", "session"},
+			internal: []string{"internal/config", "internal/requestid", "internal/spell", "sandbox", "session"},
 			modules:  []string{"github.com/invopop/jsonschema", "github.com/mark3labs/mcp-go", "golang.org/x/image"},
 		},
 		"session":        {internal: []string{"pyagent", "sandbox"}},
@@ -37,7 +37,9 @@ func rules() map[string]rule {
 		"sandbox/sandboxtest": {internal: []string{"sandbox"}},
 		"pyagent":             {},
 		"environment":         {modules: []string{"github.com/BurntSushi/toml", "github.com/google/go-containerregistry", "golang.org/x/sys"}},
-		"internal/serve":      {modules: []string{"github.com/mark3labs/mcp-go"}},
+		"internal/audit":      {internal: []string{"session", "tools"}},
+		"internal/requestid":  {},
+		"internal/serve":      {internal: []string{"internal/requestid"}, modules: []string{"github.com/mark3labs/mcp-go"}},
 		"internal/config":     {internal: []string{"internal/spell"}, modules: []string{"github.com/goccy/go-yaml"}},
 		"internal/spell":      {},
 		"internal/remains":    {},

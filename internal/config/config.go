@@ -85,6 +85,10 @@ type Server struct {
 type Log struct {
 	Level  string `yaml:"level"`
 	Format string `yaml:"format"`
+	// Audit is the file that gets a line for every call of a tool; "" is none.
+	Audit         string `yaml:"audit"`
+	AuditContent  bool   `yaml:"audit_content"`
+	AuditRequired bool   `yaml:"audit_required"`
 }
 
 // PerPrincipal is how many sessions one principal may have: all of them where

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,8 +39,16 @@ func (l *loader) validate() {
 
 	l.validateExpose()
 	l.validateServer()
-	l.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	l.oneOf("log.format", c.Log.Format, "text", "json")
+	l.validateLog()
+}
+
+func (l *loader) validateLog() {
+	c := l.cfg.Log
+	l.oneOf("log.level", c.Level, "debug", "info", "warn", "error")
+	l.oneOf("log.format", c.Format, "text", "json")
+	l.check("log.audit", c.Audit == "" || filepath.IsAbs(c.Audit), "must be an absolute path, such as /var/log/biocage/audit.jsonl")
+	l.check("log.audit_content", !c.AuditContent || c.Audit != "", "needs log.audit, the file to write to")
+	l.check("log.audit_required", !c.AuditRequired || c.Audit != "", "needs log.audit, the file to write to")
 }
 
 // validateEnvironment checks the form only: a name as `biocage env build` takes,

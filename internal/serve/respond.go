@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 )
 
 // maxAnswer bounds one message to a client: some close the connection when
@@ -30,9 +31,10 @@ type reply struct {
 
 // respond has the server handle a message.
 func (r responder) respond(ctx context.Context, m message, line []byte) (answer reply) {
+	ctx = requestid.Ensure(ctx)
 	defer func() {
 		if value := recover(); value != nil {
-			incident := rand.Text()[:8]
+			incident := requestid.From(ctx)
 			r.log.ErrorContext(ctx, "handler panicked", "incident", incident, "method", m.Method, "panic", value, "stack", string(debug.Stack()))
 			answer = reply{}
 			if len(m.ID) > 0 {
