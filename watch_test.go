@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A real server's audit log has one line for each call, and nothing of what
+// the client said.
+func TestServeWritesTheAuditLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.jsonl")
+	s := startServer(t, needEnvironment(t), "BIOCAGE_ENGINE=gvisor", "BIOCAGE_LOG_AUDIT="+path, "BIOCAGE_LOG_LEVEL=debug")
+	const canary = "CANARY8261"
+	handle := s.run("'" + canary + "'")["session"]
+	s.run("raise ValueError('" + canary + "')")
+	s.run("import os; os._exit(3)  # " + canary)
+	s.request(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"file_read","arguments":{"path":"` + canary + `"}}}`)
+	s.request(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	if err := s.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.end(5 * time.Second)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outcomes []string
+	for text := range bytes.Lines(data) {
+		var line struct {
+			Outcome, Request, Session, Tool string
+			Milli                           int64 `json:"ms"`
+			PID                             int
+		}
+		if err := json.Unmarshal(text, &line); err != nil {
+			t.Fatalf("%v in %q", err, text)
+		}
+		outcomes = append(outcomes, line.Tool+" "+line.Outcome)
+		if line.Request == "" || line.PID != s.cmd.Process.Pid || line.Tool == "python_run" && line.Session == "" {
+			t.Errorf("the line is %s", text)
+		}
+		if strings.Contains(s.stderr.String(), "tool="+line.Tool) && !strings.Contains(s.stderr.String(), "request=") {
+			t.Errorf("the log has no request ids:\n%s", s.stderr)
+		}
+	}
+	want := "python_run ok, python_run exception, python_run died, file_read argument"
+	if got := strings.Join(outcomes, ", "); got != want {
+		t.Errorf("the log has %s, want %s\n%s", got, want, data)
+	}
+	if text, ok := handle.(string); !ok || bytes.Contains(data, []byte(text)) || bytes.Contains(data, []byte(canary)) {
+		t.Errorf("the log tells the handle or what the client said:\n%s", data)
+	}
+}
+
+// A server whose audit log cannot be written does not start.
+func TestServeRefusesAnAuditLogThatCannotBeWritten(t *testing.T) {
+	var stderr bytes.Buffer
+	p := process{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &stderr,
+		environ: []string{"BIOCAGE_DATA_DIR=" + t.TempDir(), "BIOCAGE_LOG_AUDIT=/dev/null/audit"}}
+	if code := run(t.Context(), p, []string{"serve"}); code != exitFailure || !strings.Contains(stderr.String(), "leave log.audit empty") {
+		t.Errorf("code %d, standard error %q", code, stderr.String())
+	}
+}
