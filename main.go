@@ -48,6 +48,8 @@ func commands() []command {
 		{"serve", "the MCP server (the default)", runServe},
 		{"run", "run one script in a fresh sandbox", runOnce},
 		{"env", "build, list or remove Python environments", runEnv},
+		{"install", "plug it into a host: Claude, VS Code, Cursor, Codex, Gemini", runInstall},
+		{"uninstall", "take it out of a host again", runUninstall},
 		{"doctor", "see what works on this machine", runDoctor},
 		{"version", "print the version", runVersion},
 	}

@@ -17,7 +17,7 @@ func rules() map[string]rule {
 	return map[string]rule{
 		".": {
 			internal: []string{
-				"environment", "internal/audit", "internal/config", "internal/requestid", "internal/serve", "internal/spell", "pyagent",
+				"environment", "internal/audit", "internal/config", "internal/hosts", "internal/requestid", "internal/serve", "internal/spell", "pyagent",
 				"sandbox", "sandbox/docker", "sandbox/gvisor", "session", "tools",
 			},
 			modules: []string{"github.com/lmittmann/tint", "golang.org/x/term"},
@@ -41,6 +41,7 @@ func rules() map[string]rule {
 		"internal/requestid":  {},
 		"internal/serve":      {internal: []string{"internal/requestid"}, modules: []string{"github.com/mark3labs/mcp-go"}},
 		"internal/config":     {internal: []string{"internal/spell"}, modules: []string{"github.com/goccy/go-yaml"}},
+		"internal/hosts":      {internal: []string{"internal/spell"}, modules: []string{"github.com/BurntSushi/toml", "github.com/tailscale/hujson"}},
 		"internal/spell":      {},
 		"internal/remains":    {},
 		"internal/archtest":   {},

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/biocypher/biocage-mcp/internal/hosts"
+)
+
+const installHelp = `Add this program to the servers that a host starts, or change what it starts.
+The rest of the host's file stays as it is; a backup is kept beside it.
+
+  --host claude-desktop|claude-code|vscode|cursor|codex|gemini
+  --scope user|project      for all projects, or for the one in this directory
+  --name NAME               the server's name in the host ("biocage")
+  --print                   print what to add, and where, and change nothing
+  --dry-run                 say what would be changed, and change nothing
+
+--config, --engine, --log-level and --log-format are passed on to the server.
+`
+
+const uninstallHelp = `Take this program out of the servers that a host starts. A backup of the host's
+file is kept beside it.
+
+  --host claude-desktop|claude-code|vscode|cursor|codex|gemini
+  --scope user|project      for all projects, or for the one in this directory
+  --name NAME               the server's name in the host ("biocage")
+  --dry-run                 say what would be changed, and change nothing
+`
+
+// An installation is what the flags of install and uninstall ask for.
+type installation struct {
+	host    hosts.Host
+	path    string
+	within  string // of a project
+	name    string
+	show    bool
+	dryRun  bool
+	server  hosts.Server
+	outputs io.Writer
+}
+
+func runInstall(_ context.Context, p process, args []string) error {
+	in, done, err := parseInstallation(p, "install", installHelp, args)
+	if done || err != nil {
+		return err
+	}
+	if in.show {
+		if _, err := fmt.Fprintln(p.stderr, "for "+in.path+":"); err != nil {
+			return err
+		}
+		_, err := io.WriteString(p.stdout, in.host.Snippet(in.server))
+		return err
+	}
+	return in.edit("added", func(old []byte) ([]byte, error) { return in.host.Set(old, in.server) })
+}
+
+func runUninstall(_ context.Context, p process, args []string) error {
+	in, done, err := parseInstallation(p, "uninstall", uninstallHelp, args)
+	if done || err != nil {
+		return err
+	}
+	return in.edit("removed", func(old []byte) ([]byte, error) { return in.host.Remove(old, in.name) })
+}
+
+// edit changes the host's file and says what became of it.
+func (in installation) edit(word string, change func([]byte) ([]byte, error)) error {
+	res, err := hosts.Edit(hosts.Target{Path: in.path, Within: in.within, DryRun: in.dryRun, Now: time.Now()}, change)
+	if err != nil {
+		return err
+	}
+	var text string
+	switch {
+	case !res.Changed:
+		text = fmt.Sprintf("nothing to change: %s\n", res.Path)
+	case in.dryRun:
+		text = fmt.Sprintf("the server %q would be %s: %s\n", in.name, word, res.Path)
+	default:
+		text = fmt.Sprintf("the server %q is %s: %s\n", in.name, word, res.Path)
+		if res.Backup != "" {
+			text += "backup: " + res.Backup + "\n"
+		}
+		text += in.host.After + "\n"
+	}
+	_, err = io.WriteString(in.outputs, text)
+	return err
+}
+
+// parseInstallation reads the flags; what the server would refuse is refused.
+func parseInstallation(p process, name, help string, args []string) (in installation, done bool, err error) {
+	f := newFlags(name, name+" --host HOST [FLAGS]", help)
+	in.outputs = p.stdout
+	var host, scope string
+	f.StringVar(&host, "host", "", "")
+	f.StringVar(&scope, "scope", string(hosts.User), "")
+	f.StringVar(&in.name, "name", "biocage", "")
+	f.BoolVar(&in.dryRun, "dry-run", false, "")
+	if name == "install" {
+		f.BoolVar(&in.show, "print", false, "")
+	}
+	if done, err := f.parse(p, args); done || err != nil {
+		return in, done, err
+	}
+	if err := f.noArguments(); err != nil {
+		return in, false, err
+	}
+	if host == "" {
+		return in, false, usageError{"say for which host with --host: " + strings.Join(hosts.Names(), ", ")}
+	}
+	if in.host, err = hosts.Find(host); err != nil {
+		return in, false, usageError{err.Error()}
+	}
+	place, err := p.place()
+	if err != nil {
+		return in, false, err
+	}
+	if in.path, err = in.host.File(place, hosts.Scope(scope)); err != nil {
+		return in, false, usageError{err.Error()}
+	}
+	if hosts.Scope(scope) == hosts.Project {
+		in.within = place.Project
+	}
+	if _, err := f.load(p); err != nil {
+		return in, false, err
+	}
+	in.server, err = f.server(in.name)
+	return in, false, err
+}
+
+// place is where this process looks for hosts' files.
+func (p process) place() (hosts.Place, error) {
+	dir, err := os.Getwd()
+	home := p.getenv("HOME")
+	if runtime.GOOS == "windows" {
+		home = p.getenv("USERPROFILE")
+	}
+	return hosts.Place{OS: runtime.GOOS, Home: home, Project: dir, Getenv: p.getenv}, err
+}
+
+// server is this program, with the flags that it was given.
+func (f *flagSet) server(name string) (hosts.Server, error) {
+	exe, err := os.Executable()
+	if err == nil {
+		exe, err = filepath.EvalSymlinks(exe)
+	}
+	if err != nil {
+		return hosts.Server{}, fmt.Errorf("this program's own path cannot be found: %w", err)
+	}
+	s := hosts.Server{Name: name, Command: exe, Args: []string{"serve"}}
+	if f.config != "" {
+		config, err := filepath.Abs(f.config) // the host starts elsewhere
+		if err != nil {
+			return s, err
+		}
+		s.Args = append(s.Args, "--config", config)
+	}
+	for _, flagName := range []string{"engine", "log-level", "log-format"} {
+		if value, ok := f.values[globalKeys()[flagName]]; ok {
+			s.Args = append(s.Args, "--"+flagName, value)
+		}
+	}
+	if err := s.Check(); errors.Is(err, hosts.ErrUnknown) {
+		return s, usageError{err.Error()}
+	}
+	return s, nil
+}
