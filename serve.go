@@ -74,6 +74,8 @@ func (h host) serve(ctx context.Context) error {
 			Tools:        tools.All(c.Manager, opts),
 			Templates:    tools.Templates(c.Manager, opts),
 			Resources:    tools.Resources(c.Manager, opts),
+			Prompts:      tools.Prompts(c.Manager, opts),
+			Completions:  tools.Completions(c.Manager, opts),
 			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
 			OnEnd:        c.Disconnect,
 		}),

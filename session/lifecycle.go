@@ -34,6 +34,9 @@ func (m *Manager) Reset(ctx context.Context, ref Ref, req ResetRequest) (res Res
 		return ResetResult{}, err
 	}
 	defer func() {
+		if err == nil {
+			s.forget()
+		}
 		res.Begun = s.begun
 		s.leave(ctx, err)
 	}()

@@ -15,6 +15,7 @@ import (
 // drives it, so that it outlives the call that asked for it.
 type run struct {
 	id      string
+	code    string
 	limit   time.Duration
 	started time.Time
 	out     *collector
@@ -187,7 +188,7 @@ func (s *session) begin(ctx context.Context, code string, limit time.Duration) (
 	s.runs++
 	s.cells++
 	r := &run{
-		id: "run-" + strconv.Itoa(s.runs), limit: limit, started: time.Now(),
+		id: "run-" + strconv.Itoa(s.runs), code: code, limit: limit, started: time.Now(),
 		out:  newCollector(maxOutput),
 		stop: make(chan stopCause, 1), done: make(chan struct{}),
 	}
@@ -240,6 +241,8 @@ func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
 	took := time.Since(r.started)
 	reply, err := exec.Reply()
 	r.result = s.makeResult(k, r, outcome{reply: reply, err: err, cause: cause, took: took})
+	s.record(r.code, r.result)
+	r.code = ""
 	if s.m.opts.StopOnFailure && !r.result.Success {
 		s.stopAfterFailure(k)
 	}

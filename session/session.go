@@ -32,6 +32,7 @@ type session struct {
 	cells       int64      // of the present interpreter; guarded by mu
 	exposures   []exposure // guarded by mu
 	limits      Limits     // the session's own; guarded by mu
+	history     history    // guarded by mu
 	pendingLoss string     // a loss of state not yet told; guarded by mu
 	lastUse     time.Time  // guarded by mu
 	calls       int        // in flight; guarded by mu

@@ -3,6 +3,8 @@ package tools
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -27,6 +29,8 @@ type fakeSessions struct {
 	info    session.Info
 	begun   string
 	handles []string
+	history session.History
+	names   []string
 	err     error
 }
 
@@ -66,6 +70,15 @@ func (f *fakeSessions) ListFiles(_ context.Context, ref session.Ref, req session
 }
 
 func (f *fakeSessions) Handles(session.Ref) []string { return f.handles }
+
+func (f *fakeSessions) History(ref session.Ref) (session.History, error) {
+	f.ref = ref
+	return f.history, f.err
+}
+
+func (f *fakeSessions) HostNames(prefix string) []string {
+	return slices.DeleteFunc(slices.Clone(f.names), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+}
 
 func (f *fakeSessions) PeekFile(ctx context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error) {
 	return f.ReadFile(ctx, ref, req)

@@ -67,7 +67,7 @@ func (f *failure) RPC(modern bool) (code int, data any) {
 
 // failure tells why a request failed. A session of somebody else's answers
 // like one that does not exist.
-func (t *toolset) failure(ctx context.Context, method, uri string, err error) error {
+func (t *toolset) failure(ctx context.Context, method, uri string, err error) *failure {
 	argument, isArgument := errors.AsType[*session.ArgumentError](err)
 	_, unnamed := errors.AsType[*session.NoSessionError](err)
 	f := &failure{code: mcp.INTERNAL_ERROR, text: t.refuse(ctx, method, err).text}

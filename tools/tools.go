@@ -29,6 +29,8 @@ type Views interface {
 	Handles(ref session.Ref) []string
 	PeekFile(ctx context.Context, ref session.Ref, req session.ReadRequest) (session.ReadResult, error)
 	PeekFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error)
+	History(ref session.Ref) (session.History, error)
+	HostNames(prefix string) []string
 }
 
 // Options shape the tools.

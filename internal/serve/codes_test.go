@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -49,6 +50,21 @@ func TestErrorsHaveTheCodesTheyName(t *testing.T) {
 	p.expect(`"id":4,"error":{"code":-32602`, `"data":{"uri":"x"}`)
 	p.send(`{"jsonrpc":"2.0","id":5,"method":"resources/list","params":{` + modernMeta + `}}`)
 	p.expect(`"id":5`, `"cacheScope":"private"`, `"ttlMs":0`)
+	if err := p.close(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func TestTheServerIntroducesItselfOnce(t *testing.T) {
+	p := connectServer(t, Stdio{}, NewServer(Options{Version: "1"}))
+	p.send(initialize)
+	p.expect(`"icons":[{"src":"data:image/png;base64,iVBOR`, `"websiteUrl":"https://`, `"description":`)
+	p.send(`{"jsonrpc":"2.0","id":2,"method":"server/discover","params":{` + modernMeta + `}}`)
+	p.expect(`"id":2`, `"icons":[{"src":"data:image/png;base64,iVBOR`)
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"resources/templates/list","params":{` + modernMeta + `}}`)
+	if line := p.expect(`"id":3`, `"title":"BioCage"`); strings.Contains(line, "icons") {
+		t.Errorf("an answer carries the icon: %s", line)
+	}
 	if err := p.close(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}

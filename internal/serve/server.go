@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	_ "embed" // the icon
+	"encoding/base64"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -18,6 +20,9 @@ type Options struct {
 	Templates []server.ServerResourceTemplate
 	// Resources lists what the caller can read, page by page; nil: nothing.
 	Resources func(ctx context.Context, cursor string) (list []mcp.Resource, next string, err error)
+	Prompts   []server.ServerPrompt
+	// Completions complete arguments of prompts and templates; nil: none.
+	Completions Completions
 	// Instructions is asked anew for each client; it must not block.
 	Instructions func() string
 	// OnEnd is told the SessionID of every connection that has ended: the pipe
@@ -25,10 +30,45 @@ type Options struct {
 	OnEnd func(connection string)
 }
 
-// NewServer makes the MCP server: tools and resource templates that never
-// change, and no logging, prompts, subscriptions or tasks.
+// Completions complete arguments.
+type Completions interface {
+	server.PromptCompletionProvider
+	server.ResourceCompletionProvider
+}
+
+//go:embed icon.png
+var icon []byte
+
+// What the server is called.
+const (
+	serverName  = "biocage"
+	serverTitle = "BioCage"
+)
+
+// introduce says all of who the server is, once: in the protocol's second era
+// every answer names the server, and the icon would travel in each.
+func introduce(hooks *server.Hooks, version string) {
+	whole := mcp.Implementation{
+		Name: serverName, Title: serverTitle, Version: version,
+		Description: "An isolated, persistent Python interpreter",
+		WebsiteURL:  "https://github.com/biocypher/biocage-mcp",
+		Icons: []mcp.Icon{{
+			Src: "data:image/png;base64," + base64.StdEncoding.EncodeToString(icon), MIMEType: "image/png", Sizes: []string{"64x64"},
+		}},
+	}
+	hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, result *mcp.InitializeResult) {
+		result.ServerInfo = whole
+	})
+	hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, result *mcp.DiscoverResult) {
+		result.EnsureResultMeta().SetServerInfo(whole)
+	})
+}
+
+// NewServer makes the MCP server: tools, prompts and resource templates that
+// never change, and no logging, subscriptions or tasks.
 func NewServer(opts Options) *server.MCPServer {
 	hooks := &server.Hooks{}
+	introduce(hooks, opts.Version)
 	if opts.Instructions != nil {
 		hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, result *mcp.InitializeResult) {
 			result.Instructions = opts.Instructions()
@@ -53,16 +93,25 @@ func NewServer(opts Options) *server.MCPServer {
 			result.Resources, result.NextCursor = list, mcp.Cursor(next)
 		})
 	}
-	s := server.NewMCPServer("biocage", opts.Version,
-		server.WithTitle("BioCage"),
-		server.WithDescription("An isolated, persistent Python interpreter"),
+	s := server.NewMCPServer(serverName, opts.Version,
+		server.WithTitle(serverTitle),
 		server.WithToolCapabilities(false),
 		server.WithResourceCapabilities(false, false),
 		server.WithMethodCacheHints(mcp.MethodToolsList, listTTL, mcp.CacheScopePublic),
 		server.WithMethodCacheHints(mcp.MethodResourcesList, 0, mcp.CacheScopePrivate),
 		server.WithMethodCacheHints(mcp.MethodResourcesTemplatesList, listTTL, mcp.CacheScopePublic),
+		server.WithMethodCacheHints(mcp.MethodPromptsList, listTTL, mcp.CacheScopePublic),
 		server.WithHooks(hooks),
 	)
+	if opts.Completions != nil {
+		server.WithCompletions()(s)
+		server.WithPromptCompletionProvider(opts.Completions)(s)
+		server.WithResourceCompletionProvider(opts.Completions)(s)
+	}
+	if len(opts.Prompts) > 0 {
+		server.WithPromptCapabilities(false)(s)
+		s.AddPrompts(opts.Prompts...)
+	}
 	s.AddTools(opts.Tools...)
 	for _, template := range opts.Templates {
 		s.AddResourceTemplate(template.Template, template.Handler)

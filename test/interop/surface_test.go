@@ -272,3 +272,75 @@ func (h host) session(ctx context.Context) string {
 	}
 	return info.Session
 }
+
+func TestPromptsAndCompletions(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, l lab) {
+		shared, err := os.MkdirTemp("", "bc-root")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(shared); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, name := range []string{"ages.csv", "secret.pem"} {
+			if err := os.WriteFile(shared+"/"+name, []byte("age\n3\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h := l.host(t, settings{warm: 1, expose: map[string]any{"roots": []map[string]string{{"path": shared}}}}, mcptest.Options{})
+		if refused := h.refusal("prompts/get", map[string]any{"name": "debug_error"}); refused.Code != -32602 {
+			t.Errorf("before the session: %v", refused)
+		}
+		h.run("total = 41\nopen('numbers.csv', 'w').write('a')")
+		h.run("total += 1\ntotal")
+		if a := h.tool("python_run", map[string]any{"code": "total.wrong"}); !a.Refused() {
+			t.Errorf("the failure did not fail: %s", a.Text())
+		}
+		for name, want := range map[string][]string{
+			"debug_error":    {"total.wrong", "AttributeError"},
+			"export_session": {"total = 41", "total += 1", "session.ipynb"},
+		} {
+			var got struct {
+				Messages []struct {
+					Role    string
+					Content struct{ Type, Text string }
+				}
+			}
+			h.ask("prompts/get", map[string]any{"name": name}, &got)
+			for _, part := range want {
+				if len(got.Messages) != 1 || got.Messages[0].Role != "user" || !strings.Contains(got.Messages[0].Content.Text, part) {
+					t.Errorf("%s lacks %s: %+v", name, part, got)
+				}
+			}
+		}
+		complete := func(ref map[string]any, argument, value string) string {
+			var got struct {
+				Completion struct{ Values []string }
+			}
+			h.ask("completion/complete", map[string]any{"ref": ref, "argument": map[string]any{"name": argument, "value": value}}, &got)
+			return strings.Join(got.Completion.Values, " ")
+		}
+		file := map[string]any{"type": "ref/prompt", "name": "analyse_data"}
+		if got := complete(file, "file", "nu"); got != "numbers.csv" {
+			t.Errorf("a workspace file: %q", got)
+		}
+		if got := complete(file, "file", shared+"/"); got != shared+"/ "+shared+"/ages.csv" {
+			t.Errorf("host files: %q", got)
+		}
+		template := map[string]any{"type": "ref/resource", "uri": "sandbox://{session}/{+path}{?offset,limit}"}
+		if got := complete(template, "path", "/work/num"); got != "/work/numbers.csv" {
+			t.Errorf("the template's path: %q", got)
+		}
+		if got := complete(template, "session", ""); !strings.HasPrefix(got, "sbx_") {
+			t.Errorf("the template's session: %q", got)
+		}
+		if a := h.tool("session_reset", nil); a.Refused() {
+			t.Error(a.Text())
+		}
+		if refused := h.refusal("prompts/get", map[string]any{"name": "export_session"}); refused.Code != -32602 {
+			t.Errorf("after a reset: %v", refused)
+		}
+	})
+}

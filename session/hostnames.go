@@ -1,0 +1,89 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+)
+
+const (
+	maxNames  = 100  // names that are offered
+	maxLooked = 5000 // names of a folder that are looked at
+)
+
+// HostNames offers host paths that begin with prefix and that Expose would
+// take: the roots, the files beneath them, and folders that lead to some. It
+// fails with nothing to offer.
+func (m *Manager) HostNames(prefix string) []string {
+	var names []string
+	for _, root := range m.opts.Roots {
+		if whole := root.Path + "/"; strings.HasPrefix(whole, prefix) {
+			names = append(names, whole)
+		}
+	}
+	dir, base := filepath.Split(prefix)
+	if root, rel := rootOf(m.opts.Roots, filepath.Clean(dir)); filepath.IsAbs(prefix) && root != nil && !leadsToSecret(rel) {
+		names = append(names, root.names(rel, dir, base)...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxNames)]
+}
+
+func leadsToSecret(rel string) bool {
+	return slices.ContainsFunc(strings.Split(rel, string(filepath.Separator)), secretName)
+}
+
+// names gives the names in the folder rel, shown as dir, that begin with base.
+func (r *HostRoot) names(rel, dir, base string) []string {
+	root, err := os.OpenRoot(r.Path)
+	if err != nil {
+		return nil
+	}
+	defer root.Close() //nolint:errcheck // opened for reading
+	if st, err := root.Stat(rel); err != nil || !st.IsDir() {
+		return nil
+	}
+	folder, err := root.Open(rel)
+	if err != nil {
+		return nil
+	}
+	defer folder.Close() //nolint:errcheck // opened for reading
+	entries, err := folder.Readdirnames(maxLooked)
+	if err != nil {
+		return nil
+	}
+	slices.Sort(entries)
+	var names []string
+	for _, name := range entries {
+		if !strings.HasPrefix(name, base) || base == "" && strings.HasPrefix(name, ".") || secretName(name) {
+			continue
+		}
+		full := filepath.Join(rel, name)
+		st, err := root.Stat(full)
+		switch {
+		case err != nil: // it leads elsewhere, or has gone
+		case st.IsDir():
+			names = append(names, dir+name+"/")
+		case r.takes(full):
+			names = append(names, dir+name)
+		}
+		if len(names) == maxNames {
+			break
+		}
+	}
+	return names
+}
+
+// takes tells whether a file may be exposed.
+func (r *HostRoot) takes(rel string) bool {
+	h, err := openBeneath(r.Path, rel)
+	if err != nil {
+		return false
+	}
+	defer h.file.Close() //nolint:errcheck // opened for reading
+	return h.check(r.Path, sandbox.ReadOnly) == nil
+}
