@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 	"github.com/biocypher/biocage-mcp/session"
 )
 
@@ -40,11 +41,11 @@ func (t *toolset) prompt(d promptDefinition) server.ServerPrompt {
 	return server.ServerPrompt{
 		Prompt: mcp.Prompt{Name: d.name, Title: d.title, Description: d.description, Arguments: d.arguments},
 		Handler: func(ctx context.Context, request mcp.GetPromptRequest) (result *mcp.GetPromptResult, err error) {
+			ctx = requestid.Ensure(ctx)
 			defer func() {
 				if value := recover(); value != nil {
-					id := incident()
-					t.log.ErrorContext(ctx, "prompt panicked", "prompt", d.name, "incident", id, "panic", value, "stack", string(debug.Stack()))
-					result, err = nil, &failure{code: mcp.INTERNAL_ERROR, text: t.internal(id).text}
+					t.log.ErrorContext(ctx, "prompt panicked", "prompt", d.name, "incident", requestid.From(ctx), "panic", value, "stack", string(debug.Stack()))
+					result, err = nil, &failure{code: mcp.INTERNAL_ERROR, text: t.internal(ctx).text}
 				}
 			}()
 			text, err := d.answer(ctx, request.Params.Arguments)

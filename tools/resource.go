@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 	"github.com/biocypher/biocage-mcp/session"
 )
 
@@ -33,6 +34,7 @@ func (t *toolset) fileResource() server.ServerResourceTemplate {
 			mcp.WithTemplateTitle("File of a session"),
 			mcp.WithTemplateDescription("A file of a session's sandbox, as linked in answers; offset and limit (bytes) read a part of a large one.")),
 		Handler: func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+			ctx = requestid.Ensure(ctx)
 			contents, err := t.readResource(ctx, request.Params.URI)
 			if err != nil {
 				return nil, t.failure(ctx, "resources/read", request.Params.URI, err)
