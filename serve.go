@@ -56,10 +56,11 @@ func (h host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) { o.HandleKey = key })
+	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) { o.HandleKey, o.Observer = key, watch.metrics })
 	if err != nil {
 		return errors.Join(err, watch.Close(ctx))
 	}
+	watch.cage.Store(c)
 	opts := tools.Options{
 		Packages:   h.packagesLine(),
 		Network:    h.cfg.Sandbox.Network == "full",

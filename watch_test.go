@@ -59,8 +59,10 @@ func TestServeWritesTheAuditLog(t *testing.T) {
 // A server whose audit log cannot be written does not start.
 func TestServeRefusesAnAuditLogThatCannotBeWritten(t *testing.T) {
 	var stderr bytes.Buffer
-	p := process{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &stderr,
-		environ: []string{"BIOCAGE_DATA_DIR=" + t.TempDir(), "BIOCAGE_LOG_AUDIT=/dev/null/audit"}}
+	p := process{
+		stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &stderr,
+		environ: []string{"BIOCAGE_DATA_DIR=" + t.TempDir(), "BIOCAGE_LOG_AUDIT=/dev/null/audit"},
+	}
 	if code := run(t.Context(), p, []string{"serve"}); code != exitFailure || !strings.Contains(stderr.String(), "leave log.audit empty") {
 		t.Errorf("code %d, standard error %q", code, stderr.String())
 	}

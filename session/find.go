@@ -84,7 +84,7 @@ func (v *visit) leave(ctx context.Context, err error) {
 	m.mu.Lock()
 	alone := s.depart(v.need)
 	failed := err != nil && !isBusy || s.place == (place{}) && ctx.Err() != nil
-	orphan := v.begun != "" && s.place.connection == "" && alone && failed && !m.closed && m.bury(s, "")
+	orphan := v.begun != "" && s.place.connection == "" && alone && failed && !m.closed && m.bury(s, EndFailed, "")
 	m.mu.Unlock()
 	if orphan {
 		m.finishLater(s)
@@ -186,6 +186,7 @@ func (m *Manager) begin(ref Ref, p place) (*session, error) {
 		m.places[p] = s
 	}
 	m.sessions[s.handle] = s
+	m.watch.SessionBegan()
 	m.admit(s)
 	return s, nil
 }

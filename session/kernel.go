@@ -40,7 +40,9 @@ type kernel struct {
 }
 
 // startKernel makes a sandbox and waits until code can run in it.
-func (m *Manager) startKernel(ctx context.Context, base Base, label string) (*kernel, error) {
+func (m *Manager) startKernel(ctx context.Context, base Base, label string) (_ *kernel, err error) {
+	begun := time.Now()
+	defer func() { m.watch.SandboxMade(err == nil, time.Since(begun)) }()
 	spec := base.Spec
 	spec.Session = label
 	sb, err := base.Engine.Create(ctx, spec)

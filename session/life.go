@@ -48,20 +48,21 @@ func (m *Manager) settle(s *session, err error) {
 		s.refused = ErrClosed
 	case err != nil:
 		s.refused = &TooManyError{Limit: m.opts.MaxSessions, Own: m.own(s.owner, s)}
-		m.bury(s, "")
+		m.bury(s, EndFailed, "")
 	}
 }
 
 // bury takes the session out of every list, so that no call finds it any
 // more; the first time it is true, and its caller then has to finish it. m.mu
 // is held, so no call can arrive in between.
-func (m *Manager) bury(s *session, why string) bool {
+func (m *Manager) bury(s *session, reason, why string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return false
 	}
 	s.ended, s.why = true, why
+	m.watch.SessionEnded(reason)
 	delete(m.sessions, s.handle)
 	if m.places[s.place] == s {
 		delete(m.places, s.place)
@@ -77,9 +78,9 @@ func (m *Manager) bury(s *session, why string) bool {
 }
 
 // end closes the session for good and returns when nothing of it is left.
-func (m *Manager) end(ctx context.Context, s *session, why string) error {
+func (m *Manager) end(ctx context.Context, s *session, reason, why string) error {
 	m.mu.Lock()
-	first := m.bury(s, why)
+	first := m.bury(s, reason, why)
 	m.mu.Unlock()
 	if !first {
 		return nil
@@ -169,7 +170,7 @@ func (m *Manager) expireNow() {
 	m.mu.Lock()
 	if !m.closed {
 		for _, s := range m.sessions {
-			if why := s.overdue(); why != "" && m.bury(s, why) {
+			if reason, why := s.overdue(); why != "" && m.bury(s, reason, why) {
 				m.finishLater(s)
 			}
 		}
@@ -178,21 +179,21 @@ func (m *Manager) expireNow() {
 	m.pool.drainWhenIdle()
 }
 
-// overdue tells why the session should end now, or "".
-func (s *session) overdue() string {
+// overdue tells why the session should end now, in a word and a clause, or "".
+func (s *session) overdue() (reason, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls > 0 || s.run.running() {
-		return ""
+		return "", ""
 	}
 	idle, short := s.idleFor(), min(unclaimed, s.m.opts.IdleTimeout)
 	switch {
 	case !s.gone.IsZero() && min(idle, time.Since(s.gone)) >= s.m.opts.Grace:
-		return fmt.Sprintf("its client had been gone for %s (session.grace)", s.m.opts.Grace)
+		return EndGone, fmt.Sprintf("its client had been gone for %s (session.grace)", s.m.opts.Grace)
 	case idle >= s.m.opts.IdleTimeout:
-		return fmt.Sprintf("it was idle for %s (session.idle_timeout)", s.m.opts.IdleTimeout)
+		return EndIdle, fmt.Sprintf("it was idle for %s (session.idle_timeout)", s.m.opts.IdleTimeout)
 	case s.place == (place{}) && s.visits <= 1 && idle >= short:
-		return fmt.Sprintf("nobody came back to it within %s", short)
+		return EndUnclaimed, fmt.Sprintf("nobody came back to it within %s", short)
 	}
-	return ""
+	return "", ""
 }

@@ -63,7 +63,7 @@ func (m *Manager) closeSession(ctx context.Context, ref Ref) (ResetResult, error
 	// Once begun it is not called back: half a session is of no use.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := m.end(ctx, s.session, closedByClient); err != nil {
+	if err := m.end(ctx, s.session, EndClosed, closedByClient); err != nil {
 		return ResetResult{}, &SandboxError{Message: "The session has ended, but its sandbox did not close in time; it is cleared away later.", Lost: true, Err: err}
 	}
 	return ResetResult{Session: s.handle, Closed: true}, nil

@@ -19,6 +19,8 @@ type Manager struct {
 	work sync.WaitGroup // every goroutine that the manager or a session started
 	pool *pool
 
+	watch Observer
+
 	baseTurn chan struct{} // capacity 1: held while base is being made
 
 	minter minter
@@ -46,8 +48,12 @@ func NewManager(ctx context.Context, opts Options) *Manager {
 	if opts.Starts == 0 {
 		opts.Starts = 2
 	}
+	if opts.Observer == nil {
+		opts.Observer = unobserved{}
+	}
 	m := &Manager{
-		opts: opts, log: opts.Logger, life: life, stop: stop,
+		watch: opts.Observer,
+		opts:  opts, log: opts.Logger, life: life, stop: stop,
 		baseTurn: make(chan struct{}, 1),
 		minter:   minter{key: opts.HandleKey},
 		rooms:    newFair(opts.MaxSessions),
@@ -82,7 +88,7 @@ func (m *Manager) Close(ctx context.Context) error {
 
 	errs := make(chan error, len(all))
 	for _, s := range all {
-		m.spawn(func() { errs <- m.end(ctx, s, "the server is shutting down") })
+		m.spawn(func() { errs <- m.end(ctx, s, EndShutdown, "the server is shutting down") })
 	}
 	var failed []error
 	for range all {

@@ -55,4 +55,6 @@ type Options struct {
 	Roots []HostRoot
 
 	Logger *slog.Logger
+
+	Observer Observer // nil: nobody is told
 }

@@ -25,6 +25,16 @@ func newPool(m *Manager, size int) *pool {
 	return &pool{m: m, size: size, lastUse: time.Now()}
 }
 
+// ask takes a kernel for a session, and tells whether there was one.
+func (p *pool) ask(ctx context.Context) *kernel {
+	if p.size == 0 {
+		return nil
+	}
+	k := p.take(ctx)
+	p.m.watch.PoolAsked(k != nil)
+	return k
+}
+
 // take hands out a healthy kernel, waiting for one that is being made, or nil.
 func (p *pool) take(ctx context.Context) *kernel {
 	if p.size == 0 {
@@ -105,6 +115,12 @@ func (p *pool) make(ctx context.Context) (*kernel, error) {
 		return nil, err
 	}
 	return p.m.startKernel(ctx, base, "warm")
+}
+
+func (p *pool) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ready)
 }
 
 func (p *pool) discard(k *kernel) {

@@ -243,6 +243,7 @@ func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
 	r.result = s.makeResult(k, r, outcome{reply: reply, err: err, cause: cause, took: took})
 	s.record(r.code, r.result)
 	r.code = ""
+	s.m.observe(r.result, took)
 	if s.m.opts.StopOnFailure && !r.result.Success {
 		s.stopAfterFailure(k)
 	}

@@ -218,7 +218,7 @@ func (s *session) fresh(ctx context.Context, base Base, own bool) (*kernel, erro
 	defer s.m.starts.leave(s.owner)
 	var k *kernel
 	if !own {
-		k = s.m.pool.take(ctx)
+		k = s.m.pool.ask(ctx)
 	}
 	if k == nil {
 		var err error

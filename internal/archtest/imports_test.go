@@ -17,7 +17,8 @@ func rules() map[string]rule {
 	return map[string]rule{
 		".": {
 			internal: []string{
-				"environment", "internal/audit", "internal/config", "internal/hosts", "internal/requestid", "internal/serve", "internal/spell", "pyagent",
+				"environment", "internal/audit", "internal/config", "internal/hosts", "internal/metrics", "internal/requestid",
+				"internal/serve", "internal/spell", "pyagent",
 				"sandbox", "sandbox/docker", "sandbox/gvisor", "session", "tools",
 			},
 			modules: []string{"github.com/lmittmann/tint", "golang.org/x/term"},
@@ -38,6 +39,7 @@ func rules() map[string]rule {
 		"pyagent":             {},
 		"environment":         {modules: []string{"github.com/BurntSushi/toml", "github.com/google/go-containerregistry", "golang.org/x/sys"}},
 		"internal/audit":      {internal: []string{"session", "tools"}},
+		"internal/metrics":    {internal: []string{"session", "tools"}, modules: []string{"github.com/prometheus/client_golang"}},
 		"internal/requestid":  {},
 		"internal/serve":      {internal: []string{"internal/requestid"}, modules: []string{"github.com/mark3labs/mcp-go"}},
 		"internal/config":     {internal: []string{"internal/spell"}, modules: []string{"github.com/goccy/go-yaml"}},
