@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mark3labs/mcp-go/server"
+
 	"github.com/biocypher/biocage-mcp/environment"
 	"github.com/biocypher/biocage-mcp/internal/serve"
 	"github.com/biocypher/biocage-mcp/session"
@@ -18,12 +20,12 @@ import (
 // keeps the whole end of the server below five seconds.
 const drain = time.Second
 
-const serveHelp = `Serve the Model Context Protocol on standard input and output. Logs go to
-standard error. The server ends with its input, or with SIGINT, SIGTERM or
-SIGHUP; a second signal ends it at once.
+const serveHelp = `Serve the Model Context Protocol on standard input and output, or over HTTP.
+Logs go to standard error. The server ends with its input, or with SIGINT,
+SIGTERM or SIGHUP; a second signal ends it at once.
 
-  --transport stdio         (http is not available yet)
-  --listen HOST:PORT        for http
+  --transport stdio|http    http serves many clients, at /mcp (docs/http.md)
+  --listen HOST:PORT        for http; 127.0.0.1:8765 by default
 `
 
 func runServe(ctx context.Context, p process, args []string) error {
@@ -40,14 +42,15 @@ func runServe(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	if cfg.Server.Transport == "http" {
-		return usageError{"the transport http is not available in this version; use server.transport: stdio"}
-	}
 	h := host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
 	return h.serve(ctx)
 }
 
 func (h host) serve(ctx context.Context) error {
+	transport, err := h.transport(ctx)
+	if err != nil {
+		return err
+	}
 	key, err := h.handleKey(ctx)
 	if err != nil {
 		return err
@@ -69,26 +72,39 @@ func (h host) serve(ctx context.Context) error {
 		Observers:  watch.tools,
 		Logger:     h.log,
 	}
-	stdio := &serve.Stdio{
-		Server: serve.NewServer(serve.Options{
-			Version:      buildVersion(),
-			Tools:        tools.All(c.Manager, opts),
-			Templates:    tools.Templates(c.Manager, opts),
-			Resources:    tools.Resources(c.Manager, opts),
-			Prompts:      tools.Prompts(c.Manager, opts),
-			Completions:  tools.Completions(c.Manager, opts),
-			Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
-			OnEnd:        c.Disconnect,
-		}),
-		In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain,
-	}
-	h.log.InfoContext(ctx, "serving", "transport", "stdio", "version", buildVersion())
+	mcpServer := serve.NewServer(serve.Options{
+		Version:      buildVersion(),
+		Tools:        tools.All(c.Manager, opts),
+		Templates:    tools.Templates(c.Manager, opts),
+		Resources:    tools.Resources(c.Manager, opts),
+		Prompts:      tools.Prompts(c.Manager, opts),
+		Completions:  tools.Completions(c.Manager, opts),
+		Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
+		OnEnd:        c.Disconnect,
+	})
 	c.Prepare() //nolint:contextcheck // the pool outlives every request
-	err = stdio.Serve(ctx)
+	err = transport(ctx, mcpServer)
 	if cause := context.Cause(ctx); cause != nil {
 		h.log.InfoContext(ctx, "ending", "reason", cause.Error())
 	}
 	return errors.Join(err, c.end(ctx, closeTimeout), watch.Close(ctx))
+}
+
+// transport makes ready what carries the messages. An address that cannot be
+// listened on is told before anything is started.
+func (h host) transport(ctx context.Context) (func(context.Context, *server.MCPServer) error, error) {
+	if h.cfg.Server.Transport == "http" {
+		l, err := h.listen(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, s *server.MCPServer) error { return h.serveHTTP(ctx, l, s) }, nil
+	}
+	return func(ctx context.Context, s *server.MCPServer) error {
+		h.log.InfoContext(ctx, "serving", "transport", "stdio", "version", buildVersion())
+		stdio := &serve.Stdio{Server: s, In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain}
+		return stdio.Serve(ctx)
+	}, nil
 }
 
 // instructions is what a host may tell its model of this server. The engine

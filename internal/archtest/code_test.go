@@ -17,8 +17,10 @@ func starters() []string {
 		". run",                             // the signals' goroutine ends with run's context
 		"environment Store.Load",            // ends with its pipe, which Load closes
 		"environment Store.Publish",         // ends with its pipe, which Publish closes
+		"internal/serve HTTP.Serve",         // waited for, or it has failed
 		"internal/serve Stdio.Serve",        // the writer is waited for; the reader ends with the input
 		"internal/serve turns.take",         // turns.end waits
+		"internal/serve front.sse",          // ends with the stream
 		"internal/serve turns.end",          // ends with the calls
 		"pyagent Conn.ping",                 // ends with the ping
 		"pyagent NewConn",                   // Conn.Close waits

@@ -21,7 +21,7 @@ func rules() map[string]rule {
 				"internal/serve", "internal/spell", "pyagent",
 				"sandbox", "sandbox/docker", "sandbox/gvisor", "session", "tools",
 			},
-			modules: []string{"github.com/lmittmann/tint", "golang.org/x/term"},
+			modules: []string{"github.com/lmittmann/tint", "github.com/mark3labs/mcp-go", "golang.org/x/term"},
 		},
 		"tools": {
 			internal: []string{"internal/config", "internal/requestid", "internal/spell", "sandbox", "session"},

@@ -79,6 +79,10 @@ type Server struct {
 	Tokens         []string `yaml:"tokens"`
 	AllowedOrigins []string `yaml:"allowed_origins"`
 	AllowedHosts   []string `yaml:"allowed_hosts"`
+	TLSCert        string   `yaml:"tls_cert"`
+	TLSKey         string   `yaml:"tls_key"`
+	MaxBody        Size     `yaml:"max_body"`
+	MaxConnections int      `yaml:"max_connections"`
 }
 
 // Log says what is logged and how.
@@ -118,7 +122,7 @@ func Default() Config {
 			MaxOutput:      32 << 10,
 		},
 		Session: Session{IdleTimeout: 30 * minute, Grace: 10 * minute, Max: 16, Warm: 1},
-		Server:  Server{Transport: "stdio", Listen: "127.0.0.1:8765"},
+		Server:  Server{Transport: "stdio", Listen: "127.0.0.1:8765", MaxBody: 16 << 20, MaxConnections: 256},
 		Log:     Log{Level: "info", Format: "text"},
 	}
 }

@@ -110,6 +110,11 @@ func (l *loader) validateServer() {
 	number, portErr := strconv.ParseUint(port, 10, 16)
 	l.check("server.listen", err == nil && portErr == nil && number <= math.MaxUint16 && !strings.Contains(host, "/"),
 		"must be HOST:PORT, such as 127.0.0.1:8765")
+	l.check("server.tls_cert", s.TLSCert == "" || path.IsAbs(s.TLSCert), "must be an absolute path")
+	l.check("server.tls_key", s.TLSKey == "" || path.IsAbs(s.TLSKey), "must be an absolute path")
+	l.check("server.tls_cert", (s.TLSCert == "") == (s.TLSKey == ""), "goes with server.tls_key; give both or none")
+	l.check("server.max_body", s.MaxBody >= 64<<10 && s.MaxBody <= 1<<30, "must be between 64KiB and 1g")
+	l.between("server.max_connections", int64(s.MaxConnections), 4, 1<<16)
 	l.validateAccess(s)
 }
 

@@ -62,6 +62,15 @@ func (c *calls) abandon(id string, cause error) {
 	}
 }
 
+// drop abandons this very call, whatever else has its id by now.
+func (c *calls) drop(dropped *call, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inFlight[dropped.id] == dropped {
+		c.abandonLocked(dropped, cause)
+	}
+}
+
 func (c *calls) abandonLocked(abandoned *call, cause error) {
 	c.removeLocked(abandoned)
 	c.turns.drop(abandoned.turn)

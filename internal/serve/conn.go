@@ -17,8 +17,8 @@ type conn struct {
 	writer *writer
 }
 
-func newConn(r responder, p *peer, turns *turns, out sink) *conn {
-	c := &conn{responder: r, peer: p, calls: newCalls(turns, p.principal)}
+func newConn(r responder, p *peer, calls *calls, out sink) *conn {
+	c := &conn{responder: r, peer: p, calls: calls}
 	c.writer = newWriter(out, r, c.calls)
 	return c
 }
@@ -88,7 +88,7 @@ func (c *conn) send(ctx context.Context, a answer) {
 	}
 }
 
-// end abandons the calls and lets the writer finish. A client that does not
+// end lets the writer finish. A client that does not
 // read holds it up no longer than wait.
 func (c *conn) end(ctx context.Context, wait time.Duration) {
 	close(c.writer.stop)

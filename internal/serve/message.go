@@ -23,9 +23,11 @@ type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
+		Name      string          `json:"name"`
 		RequestID json.RawMessage `json:"requestId"`
 		Meta      struct {
-			ProgressToken any `json:"progressToken"`
+			ProgressToken   any    `json:"progressToken"`
+			ProtocolVersion string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	} `json:"params"`
 	Result json.RawMessage `json:"result"`

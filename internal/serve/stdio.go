@@ -44,7 +44,7 @@ type Stdio struct {
 func (t *Stdio) Serve(ctx context.Context) error {
 	limit := orDefault(t.MaxCalls, defaultMaxCalls)
 	turns := newTurns(limit, limit, defaultMaxQueue)
-	c := newConn(responder{server: t.Server, log: t.Log}, &peer{id: "stdio"}, turns, lines{t.Out})
+	c := newConn(responder{server: t.Server, log: t.Log}, &peer{id: "stdio"}, newCalls(turns, ""), lines{t.Out})
 	client := c.client()
 	if err := t.Server.RegisterSession(ctx, client); err != nil {
 		return fmt.Errorf("register session: %w", err)

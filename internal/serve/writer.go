@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -38,6 +39,9 @@ type writer struct {
 	stop          chan struct{} // closed: write what waits, then end
 	done          chan struct{} // closed: ended
 	failed        chan error    // holds the first write error
+
+	beat   <-chan time.Time // when to show a sign of life; nil: never
+	onBeat func() error
 }
 
 func newWriter(out sink, r responder, calls *calls) *writer {
@@ -63,7 +67,7 @@ func (w *writer) send(ctx context.Context, a answer) error {
 	}
 }
 
-// run writes until stop is closed or a write fails.
+// run writes until stop is closed, ctx is done or a write fails.
 func (w *writer) run(ctx context.Context) {
 	defer close(w.done)
 	for {
@@ -73,8 +77,12 @@ func (w *writer) run(ctx context.Context) {
 			err = w.notify(ctx, n)
 		case a := <-w.answers:
 			err = w.answer(ctx, a)
+		case <-w.beat:
+			err = w.onBeat()
 		case <-w.stop:
 			w.finish(ctx)
+			return
+		case <-ctx.Done():
 			return
 		}
 		if err != nil {
