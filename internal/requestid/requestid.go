@@ -19,6 +19,11 @@ func Ensure(ctx context.Context) context.Context {
 	return context.WithValue(ctx, contextKey{}, rand.Text()[:16])
 }
 
+// Copy gives ctx the id of another context.
+func Copy(ctx, from context.Context) context.Context {
+	return context.WithValue(ctx, contextKey{}, From(from))
+}
+
 // From gives the id of the request that ctx belongs to, "" when it belongs to
 // none.
 func From(ctx context.Context) string {

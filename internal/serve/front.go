@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -114,10 +115,10 @@ func (f *front) refuse(w http.ResponseWriter, r *http.Request, status int, id js
 // refuseError answers with the reason why something was not begun.
 func (f *front) refuseError(w http.ResponseWriter, r *http.Request, id json.RawMessage, what string, err error) {
 	status := http.StatusBadRequest
-	switch err { //nolint:errorlint // these come as they are
-	case errQueueFull, errOwnSessions:
+	switch {
+	case errors.Is(err, errQueueFull) || errors.Is(err, errOwnSessions):
 		status = http.StatusTooManyRequests
-	case errEnding, errAllSessions:
+	case errors.Is(err, errEnding) || errors.Is(err, errAllSessions):
 		status = http.StatusServiceUnavailable
 	}
 	if status != http.StatusBadRequest {

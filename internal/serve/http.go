@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 )
 
 // Time-outs of a connection.
@@ -48,7 +50,7 @@ func (t *HTTP) Serve(ctx context.Context, l net.Listener) error {
 	}
 	gate := newGate(l, f.limits.Connections)
 	srv := &http.Server{
-		Handler:           named(gate.wrap(handler)),
+		Handler:           identified(gate.wrap(handler)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      bodyTimeout,
@@ -84,6 +86,13 @@ func (t *HTTP) Serve(ctx context.Context, l net.Listener) error {
 			return nil
 		}
 	}
+}
+
+// identified gives every request an id, for logs.
+func identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(requestid.Ensure(r.Context())))
+	})
 }
 
 // end ends the sessions, waits for the calls and closes the connections.

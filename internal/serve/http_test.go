@@ -69,9 +69,6 @@ func serveWeb(t *testing.T, limits Limits, tools ...server.ServerTool) *web {
 	return web
 }
 
-// A visit is one request's headers, in pairs.
-type visit []string
-
 func (w *web) request(method, path, body string, headers ...string) *http.Request {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
@@ -121,7 +118,7 @@ func (w *web) begin(initialize string, headers ...string) string {
 	return id
 }
 
-func modernMeta(token string) string {
+func metaWith(token string) string {
 	if token != "" {
 		token = `"progressToken":` + token + `,`
 	}
@@ -129,7 +126,7 @@ func modernMeta(token string) string {
 }
 
 func modernCall(id, tool, token string) (body string, headers []string) {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{},%s}}`, id, tool, modernMeta(token)),
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{},%s}}`, id, tool, metaWith(token)),
 		[]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool}
 }
 
@@ -268,12 +265,12 @@ func TestTheEraWithoutSessions(t *testing.T) {
 	if !strings.Contains(text, `"resultType":"complete"`) {
 		t.Errorf("got %s", text)
 	}
-	discover := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modernMeta("") + `}}`
+	discover := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + metaWith("") + `}}`
 	version := []string{"Mcp-Protocol-Version", "2026-07-28"}
 	w.expect(200, `"supportedVersions"`, "POST", "/mcp", discover, append(version, "Mcp-Method", "server/discover")...)
 	unknown := strings.Replace(discover, "server/discover", "nope", 1)
 	w.expect(404, `-32601`, "POST", "/mcp", unknown, append(version, "Mcp-Method", "nope")...)
-	listen := `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + modernMeta("") + `}}`
+	listen := `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` + metaWith("") + `}}`
 	text = w.expect(200, "notifications/subscriptions/acknowledged", "POST", "/mcp", listen, append(version, "Mcp-Method", "subscriptions/listen")...)
 	if !strings.Contains(text, `"id":"l"`) {
 		t.Errorf("the subscription was not answered: %s", text)

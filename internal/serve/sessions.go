@@ -29,7 +29,7 @@ type session struct {
 	done          chan struct{}                // closed at the end
 
 	// deliver takes a message from beside the stream; nil but for SSE.
-	deliver func(requestID string, m message, line []byte)
+	deliver func(posted context.Context, m message, line []byte)
 
 	uses    int       // guarded by sessions.mu; requests and streams at the moment
 	streams int       // guarded by sessions.mu

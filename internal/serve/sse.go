@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 )
 
 // sse is the older transport: one stream carries all messages to the client,
@@ -23,8 +25,8 @@ func (f *front) sse(w http.ResponseWriter, r *http.Request) {
 	s, err := f.sessions.open(ctx, f.whose(ctx), func(s *session) {
 		c = newConn(f.responder, s.peer, s.calls, out)
 		callCtx := f.server.WithContext(ctx, c.client())
-		s.deliver = func(requestID string, m message, line []byte) {
-			c.dispatch(withRequestID(callCtx, requestID), m, line)
+		s.deliver = func(posted context.Context, m message, line []byte) {
+			c.dispatch(requestid.Copy(callCtx, posted), m, line)
 		}
 	})
 	if err != nil {
@@ -80,7 +82,7 @@ func (f *front) message(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.sessions.release(s)
-	s.deliver(RequestID(r.Context()), m, body)
+	s.deliver(r.Context(), m, body)
 	limitWrite(w, writeTimeout)
 	w.WriteHeader(http.StatusAccepted)
 }
