@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"syscall"
 	"time"
 )
 
@@ -90,12 +89,12 @@ func (t *treeWriter) add(name string, entry fs.DirEntry) error {
 }
 
 func (t *treeWriter) addFile(name string, header *tar.Header, info fs.FileInfo) error {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
-		if first, known := t.links[stat.Ino]; known {
+	if number, ok := linked(info); ok {
+		if first, known := t.links[number]; known {
 			header.Typeflag, header.Linkname = tar.TypeLink, first
 			return t.tar.WriteHeader(header)
 		}
-		t.links[stat.Ino] = header.Name
+		t.links[number] = header.Name
 	}
 	header.Typeflag, header.Size = tar.TypeReg, info.Size()
 	if err := t.tar.WriteHeader(header); err != nil {

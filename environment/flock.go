@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // errHeld: somebody else holds the lock.
@@ -26,13 +24,9 @@ func lockFile(name string, shared bool) (*fileLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	how := unix.LOCK_EX
-	if shared {
-		how = unix.LOCK_SH
-	}
-	if err := unix.Flock(int(file.Fd()), how|unix.LOCK_NB); err != nil {
+	if err := tryLock(file, shared); err != nil {
 		closing := file.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, errHeld) {
 			return nil, errors.Join(errHeld, closing)
 		}
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), closing)
