@@ -14,7 +14,7 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test test-all check fmt lint unit race attacks agent env demo bench docs lock clean help
+.PHONY: build test test-all check fmt lint unit race attacks agent env demo bench docs mcpb release-snapshot lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
@@ -59,11 +59,17 @@ bench: env ## measure: round trips, starts, large outputs
 docs: ## write docs/configuration.md anew
 	$(GO) test ./internal/config -run TestReferenceIsFresh -update
 
+mcpb: build ## the bundle for Claude Desktop, and the MCP registry's entry
+	scripts/mcpb.sh
+
+release-snapshot: ## what a release holds, in dist/; publishes nothing
+	scripts/release-snapshot.sh $(GVISOR)
+
 lock: ## resolve the default environment's packages anew
 	scripts/lock.sh
 
-clean: ## remove bin/ and build/
-	rm -rf bin build
+clean: ## remove bin/, build/ and dist/
+	rm -rf bin build dist
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18

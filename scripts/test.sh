@@ -67,6 +67,7 @@ suite "lint" make --no-print-directory lint
 suite "the Python agent" make --no-print-directory agent
 needed "the Python environment" bin/biocage env build
 needed "clients that others wrote" test/interop/setup.sh
+suite "the MCPB bundle" scripts/mcpb.sh
 
 data=/var/lib/biocage
 [ "$(id -u)" = 0 ] || data=${XDG_DATA_HOME:-$HOME/.local/share}/biocage
