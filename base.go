@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -77,7 +76,7 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 	if network != sandbox.NetworkNone && !c.engine.Capabilities().Network {
 		return session.Base{}, noNetwork(c)
 	}
-	agent, err := pyagent.Install(filepath.Join(b.host.dataDir(), "agent"))
+	agent, err := b.host.agent()
 	if err != nil {
 		return session.Base{}, err
 	}
@@ -154,7 +153,7 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 	}
 	hold, err := store.Hold(env)
 	if err != nil {
-		return environment.Environment{}, err
+		return environment.Environment{}, b.host.dataFault(err)
 	}
 	if c.docker != nil {
 		if err := store.Load(ctx, env); err != nil {

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -173,6 +176,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"env", "remove"}, exitUsage, "takes one name"},
 		{[]string{"env", "build", "--name", "../x"}, exitUsage, `build environment "../x": not a name`},
 		{[]string{"env", "build", "--base", "nonsense"}, exitUsage, "use auto, registry, docker or debootstrap"},
+		{[]string{"env", "remove", "absent", "--log-level", "warn"}, exitFailure, `there is no environment "absent"`},
 		{[]string{"env", "remove", "absent"}, exitFailure, `there is no environment "absent"`},
 		{[]string{"run", "--expose", "", "-"}, exitUsage, "write HOST"},
 		{[]string{"run", "--timeout", "soon", "-"}, exitUsage, "--timeout"},
@@ -183,6 +187,75 @@ func TestExitCodes(t *testing.T) {
 		got := run(t.Context(), process{strings.NewReader(""), &out, &errs, here}, tt.args)
 		if got != tt.want || !strings.Contains(errs.String(), tt.says) {
 			t.Errorf("biocage %q: exit code %d, want %d, %s", tt.args, got, tt.want, &errs)
+		}
+	}
+}
+
+// What this user may not do in the data directory is told with the setting and
+// the remedy; other errors are left alone.
+func TestDataFault(t *testing.T) {
+	h := host{cfg: config.Config{DataDir: "/srv/biocage"}}
+	fault := func(path string, err error) error {
+		return fmt.Errorf("lock: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+	}
+	for _, tt := range []struct {
+		name string
+		err  error
+		told bool
+	}{
+		{"somebody else's", fault("/srv/biocage/environments/.default.lock", syscall.EACCES), true},
+		{"itself", fault("/srv/biocage", syscall.EPERM), true},
+		{"its parent", fault("/srv", syscall.EACCES), true},
+		{"read-only", fault("/srv/biocage/agent", syscall.EROFS), true},
+		{"another place", fault("/run/biocage/x", syscall.EACCES), false},
+		{"a neighbour", fault("/srv/biocage-old/x", syscall.EACCES), false},
+		{"another reason", fault("/srv/biocage/x", syscall.ENOSPC), false},
+		{"no path", environment.ErrNotBuilt, false},
+		{"none", nil, false},
+	} {
+		got := h.dataFault(tt.err)
+		if !tt.told {
+			if got != tt.err { //nolint:errorlint // the very same is meant
+				t.Errorf("%s: %v", tt.name, got)
+			}
+			continue
+		}
+		for _, part := range []string{"data_dir (/srv/biocage)", "make /srv/biocage writable for this user, or set data_dir (BIOCAGE_DATA_DIR)"} {
+			if !strings.Contains(got.Error(), part) || !errors.Is(got, tt.err) {
+				t.Errorf("%s: %v does not say %q", tt.name, got, part)
+			}
+		}
+	}
+}
+
+// A directory of somebody else's, as an ordinary user meets it.
+func TestDataDirOfSomebodyElse(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	binary := os.Getenv("BIOCAGE_TEST_BINARY")
+	if binary == "" {
+		t.Skip("BIOCAGE_TEST_BINARY names no binary")
+	}
+	top, err := os.MkdirTemp("/var/tmp", "biocage-data-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	program, data := filepath.Join(top, "biocage"), filepath.Join(top, "data")
+	content, err := os.ReadFile(binary)
+	for _, err := range []error{err, os.Chmod(top, 0o755), os.WriteFile(program, content, 0o755), os.Mkdir(data, 0o755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"env", "list"}, {"env", "build"}, {"env", "remove", "default"}, {"doctor"}} {
+		cmd := exec.CommandContext(t.Context(), program, append([]string{"--engine", "gvisor"}, args...)...)
+		cmd.Env = []string{"BIOCAGE_DATA_DIR=" + data, "HOME=" + top, "PATH=" + os.Getenv("PATH")}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 12345, Gid: 12345}}
+		out, _ := cmd.CombinedOutput() // the exit code is looked at below
+		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != exitFailure || !strings.Contains(string(out), "make "+data+" writable for this user, or set data_dir") {
+			t.Errorf("%q: %s", args, out)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,7 +83,7 @@ func (d doctor) checkDataDir() {
 		err = os.Remove(probe)
 	}
 	if err != nil {
-		d.print("problem", "data", err.Error(), "make "+dir+" writable for this user, or set data_dir to a directory that is")
+		d.print("problem", "data", untold(err), dataError{dir: dir}.remedy())
 		return
 	}
 	d.ok("data", dir)
@@ -102,7 +103,19 @@ func (d doctor) checkEnvironment() {
 		d.ok("environment", name+" is an image, which only the engine docker can use")
 		return
 	}
-	d.print("problem", "environment", err.Error(), "run: "+buildCommand(name))
+	remedy := "run: " + buildCommand(name)
+	if data, ok := errors.AsType[dataError](err); ok {
+		remedy = data.remedy()
+	}
+	d.print("problem", "environment", untold(err), remedy)
+}
+
+// untold is an error's text without the remedy, which doctor tells by itself.
+func untold(err error) string {
+	if data, ok := errors.AsType[dataError](err); ok {
+		return data.err.Error()
+	}
+	return err.Error()
 }
 
 // checkEngine runs a sandbox on one engine.
@@ -110,7 +123,7 @@ func (d doctor) checkEngine(ctx context.Context, name string) bool {
 	begin := time.Now()
 	text, err := d.tryEngine(ctx, name)
 	if err != nil {
-		d.print("problem", name, err.Error(), d.remedy(name, err))
+		d.print("problem", name, untold(err), d.remedy(name, err))
 		return false
 	}
 	d.ok(name, fmt.Sprintf("%s, in %.1f s", text, time.Since(begin).Seconds()))
@@ -119,21 +132,32 @@ func (d doctor) checkEngine(ctx context.Context, name string) bool {
 
 // remedy is what to do about an engine's error.
 func (d doctor) remedy(name string, err error) string {
+	if data, ok := errors.AsType[dataError](err); ok {
+		return data.remedy()
+	}
 	switch {
+	case name == "gvisor" && errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
+		return "set XDG_RUNTIME_DIR to a directory of this user's, such as one made with mkdir -m 700, or run as root"
 	case errors.Is(err, sandbox.ErrRootMissing):
 		return "run: " + buildCommand(d.host.cfg.Environment)
 	case name == "docker" && errors.Is(err, sandbox.ErrUnavailable):
 		return "install and start Docker (apt-get install docker.io; systemctl start docker), or use gVisor, which needs no daemon"
 	case errors.Is(err, sandbox.ErrUnavailable):
 		return "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or use Docker"
-	case errors.Is(err, sandbox.ErrUnsupported) && isImage(d.host.cfg.Environment):
-		return "start Docker and set engine: docker, or set environment to a name that was built (biocage env list)"
 	case errors.Is(err, sandbox.ErrUnsupported):
-		return "start Docker and set engine: docker, or set sandbox.network: none"
+		return unsupportedRemedy(d.host.cfg.Environment)
 	case errors.Is(err, sandbox.ErrExhausted):
 		return "free memory or disk on this machine, or lower the limits under sandbox:"
 	}
 	return "run: biocage --log-level debug --engine " + name + " doctor"
+}
+
+// unsupportedRemedy is for a setting that only Docker can follow.
+func unsupportedRemedy(environment string) string {
+	if isImage(environment) {
+		return "start Docker and set engine: docker, or set environment to a name that was built (biocage env list)"
+	}
+	return "start Docker and set engine: docker, or set sandbox.network: none"
 }
 
 // tryEngine runs code that proves an interpreter, its limits and its libraries.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/biocypher/biocage-mcp/environment"
 	"github.com/biocypher/biocage-mcp/internal/config"
+	"github.com/biocypher/biocage-mcp/pyagent"
 	"github.com/biocypher/biocage-mcp/sandbox"
 	"github.com/biocypher/biocage-mcp/sandbox/docker"
 	"github.com/biocypher/biocage-mcp/sandbox/gvisor"
@@ -62,7 +66,45 @@ func (h host) store(d *docker.Engine) (*environment.Store, error) {
 	if d != nil {
 		opts.Docker = d
 	}
-	return environment.Open(opts)
+	store, err := environment.Open(opts)
+	return store, h.dataFault(err)
+}
+
+// agent is the directory with the agent's code for sandboxes.
+func (h host) agent() (string, error) {
+	dir, err := pyagent.Install(filepath.Join(h.dataDir(), "agent"))
+	return dir, h.dataFault(err)
+}
+
+// dataFault adds what to do to an error about something below the data
+// directory that this user may not do, as when it belongs to somebody else.
+func (h host) dataFault(err error) error {
+	var path *fs.PathError
+	dir := h.dataDir()
+	switch {
+	case !errors.As(err, &path), !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS):
+		return err
+	case !strings.HasPrefix(dir+"/", path.Path+"/") && !strings.HasPrefix(path.Path, dir+"/"):
+		return err
+	}
+	return dataError{dir: dir, err: err}
+}
+
+// A dataError is a data directory that cannot be used by this user.
+type dataError struct {
+	dir string
+	err error
+}
+
+// Error implements error.
+func (e dataError) Error() string {
+	return fmt.Sprintf("data_dir (%s) cannot be used by this user: %s: %s", e.dir, e.err, e.remedy())
+}
+
+func (e dataError) Unwrap() error { return e.err }
+
+func (e dataError) remedy() string {
+	return "make " + e.dir + " writable for this user, or set data_dir (" + config.EnvName("data_dir") + ") to a directory that is"
 }
 
 // A chosen engine comes with the reason for the choice.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/biocypher/biocage-mcp/environment"
 	"github.com/biocypher/biocage-mcp/internal/spell"
-	"github.com/biocypher/biocage-mcp/pyagent"
 )
 
 const envHelp = `The Python environments that sandboxes start from.
@@ -59,14 +57,16 @@ func runEnv(ctx context.Context, p process, args []string) error {
 	return usageError{text + "; it can build, list and remove"}
 }
 
+// envHost is the host that the flags describe.
+func envHost(p process, f *flagSet) (host, error) {
+	cfg, err := f.load(p)
+	return host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}, err
+}
+
 // envStore opens the store, with the Docker daemon where one answers and is
 // not ruled out. The result must be closed.
-func envStore(ctx context.Context, p process, f *flagSet) (*environment.Store, io.Closer, error) {
-	cfg, err := f.load(p)
-	if err != nil {
-		return nil, nil, err
-	}
-	h := host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
+func envStore(ctx context.Context, h host) (*environment.Store, io.Closer, error) {
+	cfg := h.cfg
 	if cfg.Engine != "gvisor" {
 		d, err := h.checkedDocker(ctx)
 		if err == nil {
@@ -102,7 +102,11 @@ func envBuild(ctx context.Context, p process, args []string) error {
 	if err := f.noArguments(); err != nil {
 		return err
 	}
-	store, closer, err := envStore(ctx, p, f)
+	h, err := envHost(p, f)
+	if err != nil {
+		return err
+	}
+	store, closer, err := envStore(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -110,13 +114,14 @@ func envBuild(ctx context.Context, p process, args []string) error {
 	req.Progress = display.show
 	begin := time.Now()
 	env, err := store.Build(ctx, req)
+	err = h.dataFault(err)
 	if errors.Is(err, environment.ErrName) {
 		err = usageError{err.Error()}
 	}
 	display.end()
 	image := ""
 	if err == nil {
-		image, err = publish(ctx, p, f, store, env)
+		image, err = publish(ctx, h, store, env)
 	}
 	if err = errors.Join(err, closer.Close()); err != nil {
 		return err
@@ -136,13 +141,8 @@ func envBuild(ctx context.Context, p process, args []string) error {
 
 // publish makes the image for use by hand where a Docker daemon is used, and
 // tells its name.
-func publish(ctx context.Context, p process, f *flagSet, store *environment.Store, env environment.Environment) (string, error) {
-	cfg, err := f.load(p)
-	if err != nil {
-		return "", err
-	}
-	h := host{p: p, cfg: cfg}
-	agent, err := pyagent.Install(filepath.Join(h.dataDir(), "agent"))
+func publish(ctx context.Context, h host, store *environment.Store, env environment.Environment) (string, error) {
+	agent, err := h.agent()
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +163,11 @@ func envList(ctx context.Context, p process, args []string) error {
 	if err := f.noArguments(); err != nil {
 		return err
 	}
-	store, closer, err := envStore(ctx, p, f)
+	h, err := envHost(p, f)
+	if err != nil {
+		return err
+	}
+	store, closer, err := envStore(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -187,26 +191,32 @@ func envList(ctx context.Context, p process, args []string) error {
 
 func envRemove(ctx context.Context, p process, args []string) error {
 	f := newFlags("env remove", "env remove NAME", envHelp)
-	if done, err := f.parse(p, args); done || err != nil {
+	names, done, err := f.parseMixed(p, args)
+	if done || err != nil {
 		return err
 	}
-	if f.NArg() != 1 {
+	if len(names) != 1 {
 		return usageError{"env remove takes one name; biocage env list shows them"}
 	}
-	store, closer, err := envStore(ctx, p, f)
+	name := names[0]
+	h, err := envHost(p, f)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(store.Remove(ctx, f.Arg(0)), closer.Close())
+	store, closer, err := envStore(ctx, h)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(h.dataFault(store.Remove(ctx, name)), closer.Close())
 	switch {
 	case errors.Is(err, environment.ErrName):
 		return usageError{err.Error()}
 	case errors.Is(err, environment.ErrNotBuilt):
-		return fmt.Errorf("there is no environment %q; biocage env list shows them", f.Arg(0))
+		return fmt.Errorf("there is no environment %q; biocage env list shows them", name)
 	case err != nil:
 		return err
 	}
-	_, err = fmt.Fprintln(p.stdout, "removed "+f.Arg(0))
+	_, err = fmt.Fprintln(p.stdout, "removed "+name)
 	return err
 }
 

@@ -87,6 +87,19 @@ func (f *flagSet) parse(p process, args []string) (done bool, err error) {
 	return false, nil
 }
 
+// parseMixed reads flags before and after the arguments, which it gives.
+func (f *flagSet) parseMixed(p process, args []string) (files []string, done bool, err error) {
+	for {
+		if done, err := f.parse(p, args); done || err != nil {
+			return nil, done, err
+		}
+		if f.NArg() == 0 {
+			return files, false, nil
+		}
+		files, args = append(files, f.Arg(0)), f.Args()[1:]
+	}
+}
+
 // explain says what is wrong with a command line, with the nearest flag.
 func (f *flagSet) explain(err error) string {
 	text := err.Error()

@@ -123,19 +123,6 @@ func runOnce(ctx context.Context, p process, args []string) error {
 	return errors.Join(err, c.end(ctx, patientClose))
 }
 
-// parseMixed reads flags before and after the script's name.
-func (f *onceFlags) parseMixed(p process, args []string) (files []string, done bool, err error) {
-	for {
-		if done, err := f.parse(p, args); done || err != nil {
-			return nil, done, err
-		}
-		if f.NArg() == 0 {
-			return files, false, nil
-		}
-		files, args = append(files, f.Arg(0)), f.Args()[1:]
-	}
-}
-
 // joinNetwork lets --network be followed by its value as a word of its own.
 func joinNetwork(args []string) []string {
 	var out []string

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,6 +64,83 @@ func printedTexts(t *testing.T) []string {
 	joint := regexp.MustCompile(`"\n\s*f?"`)
 	walk(t, ".py", func(path string) { all = append(all, joint.ReplaceAllString(read(t, path), "")) })
 	return all
+}
+
+// The other way round: what doctor proposes, and what a tool says when no
+// sandbox can serve it, has an entry.
+func TestPrintedSentencesAreExplained(t *testing.T) {
+	headings := regexp.MustCompile("(?m)^### `(.+)`$").FindAllStringSubmatch(read(t, "docs/troubleshooting.md"), -1)
+	found := 0
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			for _, sentence := range sentencesOf(n) {
+				found++
+				explained := slices.ContainsFunc(headings, func(h []string) bool {
+					return isPrinted([]string{sentence}, h[1]) || isPrinted([]string{h[1]}, sentence)
+				})
+				if !explained {
+					t.Errorf("%s: docs/troubleshooting.md does not explain %q", s.path, sentence)
+				}
+			}
+			return true
+		})
+	}
+	if found < 20 {
+		t.Errorf("only %d sentences were found", found)
+	}
+}
+
+// sentencesOf gives what functions called remedy (or so) return, and what refusals and
+// errors of the sandbox say.
+func sentencesOf(n ast.Node) []string {
+	var found []string
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		if strings.HasSuffix(strings.ToLower(n.Name.Name), "remedy") {
+			ast.Inspect(n, func(n ast.Node) bool {
+				if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
+					found = append(found, sentence(r.Results[0]))
+				}
+				return true
+			})
+		}
+	case *ast.CompositeLit:
+		kind := ""
+		switch t := n.Type.(type) {
+		case *ast.Ident:
+			kind = t.Name
+		case *ast.SelectorExpr:
+			kind = t.Sel.Name
+		}
+		if kind != "refusal" && kind != "SandboxError" {
+			break
+		}
+		for _, e := range n.Elts {
+			if pair, ok := e.(*ast.KeyValueExpr); ok {
+				if key, ok := pair.Key.(*ast.Ident); ok && strings.EqualFold(key.Name, "message") {
+					found = append(found, sentence(pair.Value))
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(text string) bool { return strings.Trim(text, "… .") == "" })
+}
+
+// sentence is the text of an expression, with "…" for what varies.
+func sentence(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil {
+			return regexp.MustCompile(`%[a-z]`).ReplaceAllString(text, "…")
+		}
+	case *ast.BinaryExpr:
+		return sentence(e.X) + sentence(e.Y)
+	case *ast.CallExpr: // fmt.Sprintf
+		if len(e.Args) > 0 {
+			return sentence(e.Args[0])
+		}
+	}
+	return "…"
 }
 
 func TestIsPrinted(t *testing.T) {
