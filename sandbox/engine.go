@@ -65,6 +65,8 @@ type Capabilities struct {
 	Network bool
 	// HardMemory: a limit outside the interpreter bounds the whole sandbox.
 	HardMemory bool
+	// MachineMemory is what the machine of the sandboxes has, in bytes; 0: not known.
+	MachineMemory int64
 }
 
 // Exit tells how a sandbox ended.

@@ -450,3 +450,29 @@ func TestCreationsAreSharedFairly(t *testing.T) {
 		})
 	}
 }
+
+// Sandboxes are refused when their limits exceed the machine several times
+// over, and made again when others have ended.
+func TestMemoryIsNotPromisedEndlessly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{memory: 1 << 29} // half of what one sandbox may take
+		m := newTestManager(t, e, func(o *Options) { o.MaxSessions = 16 })
+		first := mustRun(t, m, sessionless, "n += 1")
+		mustRun(t, m, Ref{Principal: "bob"}, "n += 1")
+		var refused *TooManyError
+		if err := runError(t, m, sessionless); !errors.As(err, &refused) || refused.Promised != 2<<30 || len(refused.Own) != 1 || refused.Own[0].Session != first.Session {
+			t.Errorf("%+v", err)
+		}
+		if _, err := m.Reset(t.Context(), with(sessionless, "small"), ResetRequest{Limits: &Limits{MemoryBytes: 64 << 20}}); !errors.Is(err, ErrTooMany) {
+			t.Errorf("a smaller one: %v", err)
+		}
+		if _, err := m.Reset(t.Context(), with(sessionless, first.Session), ResetRequest{Close: true}); err != nil {
+			t.Fatal(err)
+		}
+		mustRun(t, m, sessionless, "n += 1")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m := newTestManager(t, &fakeEngine{memory: 1 << 20}, nil)
+		mustRun(t, m, connected, "n += 1") // the first is always made
+	})
+}

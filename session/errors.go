@@ -61,12 +61,18 @@ func (e *NoSessionError) Error() string {
 // A TooManyError says which maximum is reached. It is an ErrTooMany too.
 type TooManyError struct {
 	Limit int
-	Each  bool      // the maximum of each principal, not that of the server
-	Own   []Summary // the caller's sessions
+	Each  bool // the maximum of each principal, not that of the server
+	// Promised, when set, is the memory that the sandboxes which live may take
+	// together: the machine has no more to promise.
+	Promised int64
+	Own      []Summary // the caller's sessions
 }
 
 // Error implements error.
 func (e *TooManyError) Error() string {
+	if e.Promised > 0 {
+		return fmt.Sprintf("The machine has no memory for another sandbox: those that live may take %s together.", sizeText(float64(e.Promised)))
+	}
 	if e.Each {
 		return fmt.Sprintf("You have %d sessions, the most that one client may have (session.max_per_principal).", e.Limit)
 	}

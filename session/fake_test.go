@@ -21,6 +21,7 @@ import (
 type fakeEngine struct {
 	mu      sync.Mutex
 	made    []*fakeSandbox
+	memory  int64 // of the machine
 	fail    error
 	live    bool
 	slow    time.Duration // what making a sandbox takes
@@ -34,7 +35,7 @@ type fakeEngine struct {
 func (*fakeEngine) Name() string { return "fake" }
 
 func (e *fakeEngine) Capabilities() sandbox.Capabilities {
-	return sandbox.Capabilities{Isolation: "none", LiveExpose: e.live}
+	return sandbox.Capabilities{Isolation: "none", LiveExpose: e.live, MachineMemory: e.memory}
 }
 func (*fakeEngine) Check(context.Context) error       { return nil }
 func (*fakeEngine) Reap(context.Context) (int, error) { return 0, nil }

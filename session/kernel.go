@@ -26,7 +26,8 @@ type kernel struct {
 	conn    *pyagent.Conn
 	log     *slog.Logger
 	python  string
-	spool   int64 // bytes kept of one whole text
+	spool   int64  // bytes kept of one whole text
+	drop    func() // gives back what the sandbox was promised
 
 	gone     chan struct{} // closed when the kernel can no longer be used
 	goneOnce sync.Once
@@ -45,11 +46,17 @@ func (m *Manager) startKernel(ctx context.Context, base Base, label string) (_ *
 	defer func() { m.watch.SandboxMade(err == nil, time.Since(begun)) }()
 	spec := base.Spec
 	spec.Session = label
-	sb, err := base.Engine.Create(ctx, spec)
+	drop, err := m.promises.give(spec.Limits.MemoryBytes, base.Engine.Capabilities().MachineMemory)
 	if err != nil {
 		return nil, err
 	}
+	sb, err := base.Engine.Create(ctx, spec)
+	if err != nil {
+		drop()
+		return nil, err
+	}
 	k := &kernel{
+		drop:    drop,
 		sandbox: sb, conn: pyagent.NewConn(sb.Stream()), log: m.log,
 		gone: make(chan struct{}), closed: make(chan struct{}),
 	}
@@ -156,6 +163,7 @@ func (k *kernel) healthy(ctx context.Context) bool {
 func (k *kernel) close(ctx context.Context) error {
 	k.closeOnce.Do(func() {
 		defer close(k.closed)
+		defer k.drop()
 		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 		defer cancel()
 		k.closeErr = k.sandbox.Close(ctx)

@@ -221,7 +221,7 @@ func (s *session) describe(ctx context.Context, b *boot, info *Info) {
 
 // startError says in one sentence why there is no sandbox.
 func (m *Manager) startError(err error) error {
-	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrClosed) {
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrClosed) || errors.Is(err, ErrTooMany) {
 		return err
 	}
 	var argument *ArgumentError

@@ -23,9 +23,10 @@ type Manager struct {
 
 	baseTurn chan struct{} // capacity 1: held while base is being made
 
-	minter minter
-	rooms  *fair // a place for each session
-	starts *fair // a place for each sandbox in the making
+	minter   minter
+	rooms    *fair    // a place for each session
+	starts   *fair    // a place for each sandbox in the making
+	promises promises // of memory, to each sandbox that lives
 
 	mu       sync.Mutex          // before a session's
 	closed   bool                // guarded by mu

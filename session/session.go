@@ -223,13 +223,23 @@ func (s *session) fresh(ctx context.Context, base Base, own bool) (*kernel, erro
 	if k == nil {
 		var err error
 		if k, err = s.m.startKernel(ctx, base, s.label); err != nil {
-			return nil, err
+			return nil, s.withOthers(err)
 		}
 	}
 	if err := s.restoreExposures(ctx, base, k); err != nil {
 		return nil, errors.Join(err, k.close(context.WithoutCancel(ctx)))
 	}
 	return k, nil
+}
+
+// withOthers adds to a refusal which sessions the caller could close.
+func (s *session) withOthers(err error) error {
+	if tooMany, ok := errors.AsType[*TooManyError](err); ok {
+		s.m.mu.Lock()
+		defer s.m.mu.Unlock()
+		tooMany.Own = s.m.own(s.owner, s)
+	}
+	return err
 }
 
 // takeLoss gives the loss that no answer has told yet, once.

@@ -104,6 +104,9 @@ func classifySession(err error) (refusal, bool) {
 		return refusal{kind: kindArgument, message: none.Error(), hint: join(hint, ownSessions(none.Own))}, true
 	case errors.As(err, &tooMany):
 		hint := "Wait until an idle session ends, close another client, or raise session.max in the server's configuration."
+		if tooMany.Promised > 0 {
+			hint = "Wait until a session ends, or lower sandbox.memory or session.max in the server's configuration."
+		}
 		if len(tooMany.Own) > 0 {
 			hint = `Go on in a session of yours by passing it as "session", or end one that is no longer needed (session_reset with close: true).`
 		}

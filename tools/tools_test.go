@@ -185,6 +185,7 @@ func TestRefusals(t *testing.T) {
 				`or end one that is no longer needed (session_reset with close: true). ` +
 				`Yours: sbx_a (idle for 60 s, begun 90 s ago), sbx_b (named work, running code, begun 30 s ago).`,
 		},
+		{"too much memory", &session.TooManyError{Promised: 48 << 30}, "busy", "those that live may take 48g together. Wait until a session ends, or lower sandbox.memory"},
 		{"unknown", session.ErrUnknown, "argument", "does not exist, or has ended. Leave session out"},
 		{"ended", &session.EndedError{Why: "it was idle for 30m"}, "argument", "That session has ended: it was idle for 30m. Its variables and files are gone. Call without session to begin a new one."},
 		{"before a restart", &session.EndedError{Restarted: true}, "argument", "That session ended when the server restarted."},

@@ -49,6 +49,7 @@ type daemon struct {
 	apparmor   bool
 	seccomp    bool
 	cpus       int
+	machine    int64 // bytes of memory
 	runtimes   map[string]struct{}
 	defaultRun string
 	version    string
@@ -97,6 +98,7 @@ func (e *Engine) Capabilities() sandbox.Capabilities {
 	}
 	caps.Isolation = "Docker (" + name + ")"
 	caps.LiveExpose = e.exposeFault(d) == nil
+	caps.MachineMemory = d.machine
 	return caps
 }
 
@@ -180,7 +182,7 @@ func (e *Engine) known(ctx context.Context) (*daemon, error) {
 func describe(info system.Info, host string) *daemon {
 	d := &daemon{
 		memory: info.MemoryLimit, swap: info.SwapLimit, pids: info.PidsLimit,
-		cpus: info.NCPU, runtimes: map[string]struct{}{}, defaultRun: info.DefaultRuntime, version: info.ServerVersion,
+		cpus: info.NCPU, machine: info.MemTotal, runtimes: map[string]struct{}{}, defaultRun: info.DefaultRuntime, version: info.ServerVersion,
 	}
 	for name := range info.Runtimes {
 		d.runtimes[name] = struct{}{}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/runsc/config"
 
 	"github.com/biocypher/biocage-mcp/sandbox"
@@ -73,7 +74,17 @@ func (e *Engine) Capabilities() sandbox.Capabilities {
 		LiveExpose: e.live,
 		Network:    false, // an outside network would be the host's own, loopback and all
 		HardMemory: e.tree != nil,
+
+		MachineMemory: machineMemory(),
 	}
+}
+
+func machineMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return int64(info.Totalram) * int64(info.Unit)
 }
 
 // Reap implements sandbox.Engine.
