@@ -57,11 +57,7 @@ func tooDeep(text []byte) (line int) {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
+			i += stringEnd(text[i:])
 		case bytes.HasPrefix(text[i:], []byte("//")):
 			i += skipTo(text[i:], "\n")
 		case bytes.HasPrefix(text[i:], []byte("/*")):
@@ -75,6 +71,19 @@ func tooDeep(text []byte) (line int) {
 		}
 	}
 	return 0
+}
+
+// stringEnd gives the place of the quote that ends the string at the start.
+func stringEnd(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(text)
 }
 
 // skipTo gives the place of a mark, the text's end where it does not come.
@@ -132,7 +141,7 @@ func (d *document) append(to *hujson.Object, depth int, name string, value hujso
 		to.AfterExtra = nil
 	case len(to.Members) > 0:
 		added.Name.BeforeExtra = hujson.Extra(string(kept) + " ")
-		to.AfterExtra = hujson.Extra(to.AfterExtra[len(kept):])
+		to.AfterExtra = to.AfterExtra[len(kept):]
 	default:
 		added.Name.BeforeExtra, to.AfterExtra = hujson.Extra(kept), nil
 	}

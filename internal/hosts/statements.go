@@ -62,7 +62,7 @@ func branch(tree map[string]any) []string {
 	for len(tree) == 1 {
 		for name, below := range tree {
 			names = append(names, name)
-			tree, _ = below.(map[string]any) //nolint:errcheck // nil ends the path
+			tree, _ = below.(map[string]any) // nil ends the path
 		}
 	}
 	return names

@@ -137,7 +137,8 @@ func lookup(all map[string]any, key, name string) (map[string]any, bool) {
 // sameTOML gives the text, which must mean what is wanted.
 func sameTOML(text string, want map[string]any) ([]byte, error) {
 	var got map[string]any
-	if _, err := toml.Decode(text, &got); err != nil || !(len(got) == 0 && len(want) == 0 || reflect.DeepEqual(want, got)) {
+	_, err := toml.Decode(text, &got)
+	if err != nil || len(got)+len(want) > 0 && !reflect.DeepEqual(want, got) {
 		return nil, fault{ErrConflict, "the file has a form that this program cannot change safely; " + byHand}
 	}
 	return []byte(text), nil
