@@ -34,9 +34,11 @@ type box struct {
 	gofer  int      // pid of the file server
 	stream io.ReadWriteCloser
 	group  *cgroup // nil: no control groups
+	uplink *uplink // nil: no network
 
 	closing  atomic.Bool   // Close was called before the end
 	overdose atomic.Bool   // the watcher ended it for its memory
+	cut      atomic.Bool   // the watcher ended it because its network had ended
 	usage    atomic.Int64  // bytes, as last seen by the watcher; without groups
 	done     chan struct{} // closed when exit is set
 	gone     chan struct{} // closed when nothing is left
@@ -57,7 +59,7 @@ func newBox(s *starter) (*box, error) {
 	}
 	return &box{
 		id: s.id, engine: s.engine, bundle: s.bundle, cont: s.cont, kernel: s.cont.Sandbox, gofer: s.cont.GoferPid.Load(),
-		pidfd: os.NewFile(uintptr(fd), "pidfd"), stream: s.host, group: s.group,
+		pidfd: os.NewFile(uintptr(fd), "pidfd"), stream: s.host, group: s.group, uplink: s.uplink,
 		done: make(chan struct{}), gone: make(chan struct{}),
 	}, nil
 }

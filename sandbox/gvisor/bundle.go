@@ -67,6 +67,11 @@ func (b *bundle) write() error {
 	if err := b.bringAgent(); err != nil {
 		return err
 	}
+	if b.spec.Network == sandbox.NetworkFull {
+		if err := b.writeResolv(); err != nil {
+			return err
+		}
+	}
 	raw, err := json.Marshal(b.oci())
 	if err != nil {
 		return err
@@ -218,6 +223,9 @@ func (b *bundle) mounts() []specs.Mount {
 		}
 		// Where nothing can be attached, exposures are copied here.
 		mounts = append(mounts, tmpfs(place(root), "0755", b.spec.Limits.DiskBytes, b.worker))
+	}
+	if b.spec.Network == sandbox.NetworkFull {
+		mounts = append(mounts, bind(b.resolvFile(), resolvConf, sandbox.ReadOnly))
 	}
 	return append(mounts, b.exposed()...)
 }

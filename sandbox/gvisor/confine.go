@@ -32,7 +32,7 @@ func (s *starter) confine() error {
 		if err != nil {
 			return fmt.Errorf("find the sandbox's processes: %w", err)
 		}
-		fresh := slices.DeleteFunc(append(pids, s.cont.GoferPid.Load()), func(pid int) bool { return done[pid] })
+		fresh := slices.DeleteFunc(append(pids, s.others()...), func(pid int) bool { return done[pid] })
 		if len(fresh) == 0 {
 			return nil
 		}
@@ -44,6 +44,15 @@ func (s *starter) confine() error {
 		}
 	}
 	return errors.New("confine the sandbox: it makes processes faster than they can be confined")
+}
+
+// others are the sandbox's host processes that the sentry did not make.
+func (s *starter) others() []int {
+	all := []int{s.cont.GoferPid.Load()}
+	if s.uplink != nil {
+		all = append(all, s.uplink.process.Pid)
+	}
+	return all
 }
 
 func (s *starter) confineOne(pid int) error {
@@ -63,7 +72,7 @@ func (s *starter) offer(pid int) error {
 		return nil
 	}
 	score := oomGuest
-	if pid == s.cont.Sandbox.Getpid() || pid == s.cont.GoferPid.Load() {
+	if pid == s.cont.Sandbox.Getpid() || slices.Contains(s.others(), pid) {
 		score = oomKernel
 	}
 	err := writeFile("/proc/"+strconv.Itoa(pid), "oom_score_adj", score)

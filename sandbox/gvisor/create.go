@@ -46,9 +46,6 @@ func (e *Engine) accepts(spec sandbox.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	if spec.Network != sandbox.NetworkNone {
-		return fmt.Errorf("gVisor sandboxes have no outside network; set sandbox.network to none or use the docker engine: %w", sandbox.ErrUnsupported)
-	}
 	if spec.Root.Dir == "" {
 		return fmt.Errorf("gVisor needs a root file system in a directory, not an image; build one with biocage env build: %w", sandbox.ErrRootMissing)
 	}
@@ -117,6 +114,7 @@ type starter struct {
 	group  *cgroup
 	host   net.Conn
 	guest  *os.File
+	uplink *uplink // nil: no network
 	cont   *container.Container
 }
 
@@ -143,11 +141,16 @@ func (s *starter) make(ctx context.Context, spec sandbox.Spec, id identity) (*bo
 	if err := errors.Join(s.confine(), s.attachAll(ctx)); err != nil {
 		return nil, err
 	}
+	if s.uplink != nil {
+		if err := s.connect(); err != nil {
+			return nil, err
+		}
+	}
 	b, err := newBox(s)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cont.Start(s.engine.conf); err != nil {
+	if err := s.cont.Start(s.startConfig()); err != nil {
 		return nil, errors.Join(err, b.pidfd.Close())
 	}
 	if b.group == nil {
@@ -172,6 +175,12 @@ func (s *starter) prepare(spec sandbox.Spec, id identity) error {
 		if s.group, err = e.tree.create(s.id, spec.Limits); err != nil {
 			return err
 		}
+	}
+	if spec.Network == sandbox.NetworkFull {
+		if s.uplink, err = startUplink(e.inst.state(), s.id, id); err != nil {
+			return err
+		}
+		s.uplink.watch()
 	}
 	s.host, s.guest, err = newChannel()
 	return err
@@ -201,6 +210,9 @@ func (s *starter) undo() error {
 	var errs []error
 	if s.cont != nil {
 		errs = append(errs, s.cont.Destroy())
+	}
+	if s.uplink != nil {
+		errs = append(errs, s.uplink.close())
 	}
 	if s.host != nil {
 		errs = append(errs, s.host.Close())

@@ -13,6 +13,8 @@ import (
 	"gvisor.dev/gvisor/runsc/cmd"
 	"gvisor.dev/gvisor/runsc/cmd/sentry/sentrycmd"
 	"gvisor.dev/gvisor/runsc/cmd/util"
+
+	"github.com/biocypher/biocage-mcp/sandbox/usernet"
 )
 
 // hiddenArg as first argument makes the program behave as runsc, for people
@@ -36,6 +38,7 @@ const (
 	partRunsc               // one of gVisor's commands
 	partPrewarm             // executes its arguments
 	partProbe               // the first process of Check's sandbox
+	partNetwork             // carries the network of one sandbox
 )
 
 // Dispatch must be the first thing that main does. In a process that gVisor
@@ -48,6 +51,11 @@ func Dispatch() {
 		return
 	case partProbe:
 		os.Exit(probeExit) //nolint:forbidigo // this process is not the program
+	case partNetwork:
+		if err := usernet.Serve(os.Stdin, os.NewFile(networkLink, "link")); err != nil {
+			fail("the network of a sandbox: " + err.Error())
+		}
+		os.Exit(0) //nolint:forbidigo // this process is not the program
 	case partPrewarm:
 		// Upstream's prewarmer touches pages ahead of the sentry; ours only
 		// has to become it.
@@ -86,6 +94,8 @@ func classify(argv []string) (part, []string) {
 		return partRunsc, argv
 	case argv[0] == probePath:
 		return partProbe, nil
+	case argv[0] == networkName:
+		return partNetwork, nil
 	case strings.HasPrefix(name, "runsc"):
 		return partRunsc, argv
 	case len(argv) > 1 && argv[1] == hiddenArg:

@@ -72,7 +72,7 @@ func (e *Engine) Capabilities() sandbox.Capabilities {
 	return sandbox.Capabilities{
 		Isolation:  "gVisor (systrap)",
 		LiveExpose: e.live,
-		Network:    false, // an outside network would be the host's own, loopback and all
+		Network:    true,
 		HardMemory: e.tree != nil,
 
 		MachineMemory: machineMemory(),

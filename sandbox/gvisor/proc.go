@@ -69,7 +69,7 @@ func findParts(stateDir string) ([]int, error) {
 }
 
 func isPart(argv []string, stateDir string) bool {
-	if kind, _ := classify(argv); kind != partRunsc {
+	if kind, _ := classify(argv); kind != partRunsc && kind != partNetwork {
 		return false
 	}
 	for i, arg := range argv {

@@ -38,6 +38,12 @@ func checkRoot(spec sandbox.Spec) error {
 				dir, point, sandbox.ErrRootMissing, err)
 		}
 	}
+	if spec.Network == sandbox.NetworkFull {
+		if err := makeFile(root, strings.TrimPrefix(resolvConf, "/")); err != nil {
+			return fmt.Errorf("the environment %s lacks an ordinary file %s, and it cannot be made; build the environment again with biocage env build: %w: %w",
+				dir, resolvConf, sandbox.ErrRootMissing, err)
+		}
+	}
 	if os.Geteuid() == 0 {
 		if err := reachable(dir); err != nil {
 			return err
@@ -55,6 +61,24 @@ func makePoint(root *os.Root, name string) error {
 		return err
 	}
 	return root.MkdirAll(name, 0o755)
+}
+
+// resolvConf is covered by the sandbox's own where it has a network.
+const resolvConf = "/etc/resolv.conf"
+
+func makeFile(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return errors.New("something else has its name")
+	case err == nil:
+		return nil
+	}
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // reachable: a sandbox's users are nobody on the host, so every directory on

@@ -19,9 +19,15 @@ import (
 // sandbox can touch some hundred MiB.
 const guardInterval = 200 * time.Millisecond
 
-// watch starts the box's two goroutines; both end when the sentry ends.
+// watch starts the box's goroutines; all end when the sentry ends.
 func (b *box) watch() {
-	ended, unguarded := make(chan struct{}), make(chan struct{})
+	ended, unguarded, unlinked := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(unlinked)
+		if b.uplink != nil {
+			b.keepLinked(ended)
+		}
+	}()
 	go func() {
 		defer close(unguarded)
 		if b.group == nil {
@@ -32,6 +38,7 @@ func (b *box) watch() {
 		b.await()
 		close(ended)
 		<-unguarded
+		<-unlinked
 		b.finish()
 	}()
 }
@@ -82,6 +89,9 @@ func (b *box) readExit(closing bool) sandbox.Exit {
 		exit.OOMKilled = true
 		exit.Reason = "it used more memory than its limit"
 	}
+	if b.cut.Load() {
+		exit.Reason = "the process that carries its network ended: " + b.uplink.last
+	}
 	if exit.Reason == "" && !closing && exit.Code > 128 {
 		exit.Reason = fmt.Sprintf("it was killed by signal %d", exit.Code-128)
 	}
@@ -101,6 +111,9 @@ func (b *box) oomKills() int64 {
 
 func (b *box) remove() error {
 	errs := []error{b.cont.Destroy(), b.closeStream(), b.pidfd.Close()}
+	if b.uplink != nil {
+		errs = append(errs, b.uplink.close())
+	}
 	if b.group != nil {
 		errs = append(errs, b.group.remove())
 	}
@@ -131,6 +144,20 @@ func (b *box) guard(ended <-chan struct{}) {
 			b.killForMemory()
 			return
 		}
+	}
+}
+
+// keepLinked ends the sandbox when its network has ended: connections that
+// never answer again would look like everybody else's fault.
+func (b *box) keepLinked(ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-b.uplink.ended:
+	}
+	b.cut.Store(true)
+	if err := b.kill(); err != nil {
+		b.engine.log.Error("cannot end a sandbox that lost its network", "sandbox", b.id, "error", err)
 	}
 }
 
