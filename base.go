@@ -43,6 +43,10 @@ func (b *baseMaker) make(ctx context.Context) (session.Base, error) {
 	}
 	b.host.log.InfoContext(ctx, "engine chosen", "engine", c.engine.Name(), "reason", c.reason,
 		"isolation", c.engine.Capabilities().Isolation, "environment", base.Environment)
+	if base.Spec.Network != sandbox.NetworkNone && c.engine.Capabilities().HostExposed {
+		b.host.log.WarnContext(ctx, "with sandbox.network full, code in a sandbox reaches services of this host and a cloud's metadata service; "+
+			"close them to the bridge in the host's firewall, or use engine gvisor", "engine", c.engine.Name())
+	}
 	if n, err := c.engine.Reap(ctx); err != nil && ctx.Err() == nil {
 		b.host.log.WarnContext(ctx, "leftovers of earlier processes not removed", "error", err)
 	} else if n > 0 {

@@ -63,6 +63,8 @@ type Capabilities struct {
 	LiveExpose bool
 	// Network: the spec may ask for NetworkFull.
 	Network bool
+	// HostExposed: with NetworkFull code reaches services of this host too.
+	HostExposed bool
 	// HardMemory: a limit outside the interpreter bounds the whole sandbox.
 	HardMemory bool
 	// MachineMemory is what the machine of the sandboxes has, in bytes; 0: not known.

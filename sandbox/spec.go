@@ -43,7 +43,7 @@ type Network int
 // The two networks.
 const (
 	NetworkNone Network = iota // loopback only
-	NetworkFull                // the engine's default outside network
+	NetworkFull                // other machines, as far as the engine's own rules let it
 )
 
 // Limits bound a sandbox. All must be positive.

@@ -34,6 +34,9 @@ func starters() []string {
 		"sandbox/hostmount traveller.visit", // ends with the visit
 		"session Manager.Close",             // ends with the sessions
 		"session Manager.spawn",             // Manager.Close waits
+		"sandbox/gvisor uplink.watch",       // uplink.close waits
+		"sandbox/usernet Net.acceptUDP",     // Net.Close waits
+		"sandbox/usernet flow.run",          // waits
 	}
 }
 

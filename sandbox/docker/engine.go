@@ -88,7 +88,7 @@ func (e *Engine) Capabilities() sandbox.Capabilities {
 	e.mu.Lock()
 	d := e.daemon
 	e.mu.Unlock()
-	caps := sandbox.Capabilities{Isolation: "Docker", Network: true, HardMemory: true}
+	caps := sandbox.Capabilities{Isolation: "Docker", Network: true, HostExposed: true, HardMemory: true}
 	if d == nil {
 		return caps
 	}

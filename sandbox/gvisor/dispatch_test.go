@@ -31,6 +31,7 @@ func TestClassify(t *testing.T) {
 		{[]string{"biocage", "__gvisor", "state", "id"}, partRunsc, []string{"runsc", "state", "id"}},
 		{[]string{"/x/gvisor-sentry-prewarmer", "/bin/x", "x", "y"}, partPrewarm, []string{"/bin/x", "x", "y"}},
 		{[]string{probePath, "--channel=fd:10,10"}, partProbe, nil},
+		{[]string{networkName, "--root=/run/x", "id"}, partNetwork, nil},
 	} {
 		got, args := classify(c.argv)
 		if diff := cmp.Diff(c.args, args); got != c.want || diff != "" {

@@ -90,7 +90,6 @@ func TestRefusals(t *testing.T) {
 		change func(*sandbox.Spec)
 		want   error
 	}{
-		{"outside network", func(s *sandbox.Spec) { s.Network = sandbox.NetworkFull }, sandbox.ErrUnsupported},
 		{"an image", func(s *sandbox.Spec) { s.Root = sandbox.Root{Image: "x"} }, sandbox.ErrRootMissing},
 		{"no such environment", func(s *sandbox.Spec) { s.Root.Dir = "/nowhere" }, sandbox.ErrRootMissing},
 	} {

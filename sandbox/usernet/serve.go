@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
@@ -28,11 +29,11 @@ func Serve(lease io.Reader, link *os.File) error {
 		return fmt.Errorf("limit open files: %w", err)
 	}
 	debug.SetMemoryLimit(memoryBytes)
-	n, err := New(link, Options{Resolvers: HostResolvers})
-	if err != nil {
+	// Nothing closes it: the process ends.
+	if _, err := New(link, Options{Resolvers: HostResolvers}); err != nil {
 		return err
 	}
-	defer n.Close()
+	defer runtime.KeepAlive(link)
 	if _, err := io.Copy(io.Discard, lease); err != nil {
 		return fmt.Errorf("wait for the end: %w", err)
 	}
