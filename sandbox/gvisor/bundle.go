@@ -67,10 +67,8 @@ func (b *bundle) write() error {
 	if err := b.bringAgent(); err != nil {
 		return err
 	}
-	if b.spec.Network == sandbox.NetworkFull {
-		if err := b.writeResolv(); err != nil {
-			return err
-		}
+	if err := b.writeResolv(); err != nil {
+		return err
 	}
 	raw, err := json.Marshal(b.oci())
 	if err != nil {

@@ -27,10 +27,9 @@ func (s *starter) connect() error {
 		return fmt.Errorf("reach the sandbox's kernel: %w", err)
 	}
 	args := networkArgs(usernet.HasIPv6())
-	args.FilePayload.Files = []*os.File{s.uplink.guest}
+	args.Files = []*os.File{s.uplink.guest}
 	err = conn.Call(boot.ContMgrSetNetworkArgs, args, nil)
-	conn.Close()
-	if err := errors.Join(err, s.uplink.guest.Close()); err != nil {
+	if err := errors.Join(err, conn.Close(), s.uplink.guest.Close()); err != nil {
 		return fmt.Errorf("give the sandbox its network: %w", err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"gvisor.dev/gvisor/runsc/specutils"
 
+	"github.com/biocypher/biocage-mcp/sandbox"
 	"github.com/biocypher/biocage-mcp/sandbox/usernet"
 )
 
@@ -112,5 +113,8 @@ func (b *bundle) resolvFile() string { return filepath.Join(b.dir, "resolv.conf"
 
 // writeResolv tells the sandbox whom to ask for names.
 func (b *bundle) writeResolv() error {
+	if b.spec.Network != sandbox.NetworkFull {
+		return nil
+	}
 	return writeOpen(b.resolvFile(), []byte(usernet.ResolvConf(len(usernet.HostResolvers()))))
 }

@@ -50,7 +50,9 @@ func (n *Net) acceptTCP(request *tcp.ForwarderRequest) {
 	}
 	inner := gonet.NewTCPConn(&queue, endpoint)
 	reset := func() {
-		_ = outer.(*net.TCPConn).SetLinger(0) //nolint:forcetypeassert // dialled as such
+		if conn, ok := outer.(*net.TCPConn); ok {
+			_ = conn.SetLinger(0) // it is closed anyway
+		}
 		endpoint.Abort()
 	}
 	if f.open(inner, outer, reset) {
@@ -153,16 +155,9 @@ func (f *flow) pump(target, source net.Conn, size int, idle time.Duration) {
 			return
 		}
 		count, err := source.Read(buffer)
-		if err == nil || count > 0 {
-			f.touch()
-			if target.SetWriteDeadline(time.Now().Add(idle)) != nil {
-				f.abort()
-				return
-			}
-			if _, wrong := target.Write(buffer[:count]); wrong != nil {
-				f.abort()
-				return
-			}
+		if (err == nil || count > 0) && !f.pass(target, buffer[:count], idle) {
+			f.abort()
+			return
 		}
 		switch {
 		case err == nil:
@@ -174,6 +169,16 @@ func (f *flow) pump(target, source net.Conn, size int, idle time.Duration) {
 			return
 		}
 	}
+}
+
+// pass writes what was read; the target has idle to take it.
+func (f *flow) pass(target net.Conn, data []byte, idle time.Duration) bool {
+	f.touch()
+	if target.SetWriteDeadline(time.Now().Add(idle)) != nil {
+		return false
+	}
+	_, err := target.Write(data)
+	return err == nil
 }
 
 // closeWrite tells the target that no more comes, where it can be told.

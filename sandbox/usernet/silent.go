@@ -33,7 +33,7 @@ func isICMP(protocol tcpip.NetworkProtocolNumber, packet *stack.PacketBuffer) bo
 		return ok && header.IPv4(raw).Protocol() == uint8(header.ICMPv4ProtocolNumber)
 	case header.IPv6ProtocolNumber:
 		raw, ok := packet.Data().PullUp(header.IPv6MinimumSize)
-		return ok && header.IPv6(raw).TransportProtocol() == header.ICMPv6ProtocolNumber
+		return ok && header.IPv6(raw).NextHeader() == uint8(header.ICMPv6ProtocolNumber)
 	}
 	return false
 }
