@@ -59,7 +59,10 @@ func (h host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) { o.HandleKey, o.Observer = key, watch.metrics })
+	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) {
+		o.HandleKey = key
+		watch.adjust(o)
+	})
 	if err != nil {
 		return errors.Join(err, watch.Close(ctx))
 	}

@@ -3,9 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -65,5 +69,63 @@ func TestServeRefusesAnAuditLogThatCannotBeWritten(t *testing.T) {
 	}
 	if code := run(t.Context(), p, []string{"serve"}); code != exitFailure || !strings.Contains(stderr.String(), "leave log.audit empty") {
 		t.Errorf("code %d, standard error %q", code, stderr.String())
+	}
+}
+
+// A collector gets the spans of a call and of what was done for it, and
+// nothing of what the client said.
+func TestServeSendsTraces(t *testing.T) {
+	const canary = "CANARY6604"
+	var mu sync.Mutex
+	var got bytes.Buffer
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := io.Copy(&got, r.Body); err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL.Path, err)
+		}
+	}))
+	defer collector.Close()
+	s := startServer(t, needEnvironment(t), "BIOCAGE_ENGINE=gvisor", "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL, "OTEL_SERVICE_NAME=a-service")
+	s.run("'" + canary + "'")
+	if err := s.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.end(5 * time.Second)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, want := range []string{"a-service", "tools/call python_run", "session.run", "sandbox.create", "agent.start", "agent.execute"} {
+		if !bytes.Contains(got.Bytes(), []byte(want)) {
+			t.Errorf("the collector got no %q\n%s", want, s.stderr)
+		}
+	}
+	if bytes.Contains(got.Bytes(), []byte(canary)) {
+		t.Errorf("the spans tell what the client said: %q", got.Bytes())
+	}
+}
+
+// A collector that is not there, or does not answer, holds nothing up; what a
+// host sets for itself does not stop the server.
+func TestServeWithoutACollector(t *testing.T) {
+	release := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer silent.Close()
+	defer close(release)
+	for name, environ := range map[string][]string{
+		"none":             {"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9"},
+		"silent":           {"OTEL_EXPORTER_OTLP_ENDPOINT=" + silent.URL},
+		"another protocol": {"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, append(environ, "BIOCAGE_DATA_DIR="+t.TempDir(), "BIOCAGE_ENGINE=gvisor")...)
+			s.run("1")
+			if err := s.stdin.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s.end(5 * time.Second)
+			if !strings.Contains(s.stderr.String(), "traces") {
+				t.Errorf("the log does not tell that traces were not sent:\n%s", s.stderr)
+			}
+		})
 	}
 }

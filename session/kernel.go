@@ -50,7 +50,9 @@ func (m *Manager) startKernel(ctx context.Context, base Base, label string) (_ *
 	if err != nil {
 		return nil, err
 	}
-	sb, err := base.Engine.Create(ctx, spec)
+	create, end := m.step(ctx, "sandbox.create")
+	sb, err := base.Engine.Create(create, spec)
+	end(stepEnd(err))
 	if err != nil {
 		drop()
 		return nil, err
@@ -60,7 +62,10 @@ func (m *Manager) startKernel(ctx context.Context, base Base, label string) (_ *
 		sandbox: sb, conn: pyagent.NewConn(sb.Stream()), log: m.log,
 		gone: make(chan struct{}), closed: make(chan struct{}),
 	}
-	if err := m.ready(ctx, k, base); err != nil {
+	_, end = m.step(ctx, "agent.start")
+	err = m.ready(ctx, k, base)
+	end(stepEnd(err))
+	if err != nil {
 		if ctx.Err() == nil { // else nothing happened to the sandbox: we gave it up
 			err = k.explain(err)
 		}

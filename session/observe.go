@@ -1,6 +1,9 @@
 package session
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // An Observer is told what happens to sessions, for figures. Its methods must
 // not block and not call the manager; several goroutines call them at once.
@@ -60,11 +63,28 @@ func (m *Manager) Counts() Counts {
 	return c
 }
 
-// observe tells of a run's end.
-func (m *Manager) observe(res RunResult, took time.Duration) {
-	kind := "ok"
-	if res.Error != nil {
-		kind = res.Error.Kind
+// outcome names how a run went, in a word.
+func (r RunResult) outcome() string {
+	if r.Error != nil {
+		return r.Error.Kind
 	}
-	m.watch.CellEnded(kind, took, res.Restarted)
+	return outcomeOK
+}
+
+const outcomeOK = "ok"
+
+// step begins a part of a trace.
+func (m *Manager) step(ctx context.Context, name string) (context.Context, func(outcome string)) {
+	if m.opts.Trace == nil {
+		return ctx, func(string) {}
+	}
+	return m.opts.Trace(ctx, name)
+}
+
+// stepEnd names how a step ended that has no result.
+func stepEnd(err error) string {
+	if err != nil {
+		return KindSandbox
+	}
+	return outcomeOK
 }

@@ -57,4 +57,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	Observer Observer // nil: nobody is told
+	// Trace is told of what is done for a call as it begins: its context is
+	// that of the parts, and the function is called at the end with "ok" or the
+	// Kind of a RunError. nil: nobody is told.
+	Trace func(ctx context.Context, step string) (context.Context, func(outcome string))
 }

@@ -71,6 +71,14 @@ func (m *Manager) Run(ctx context.Context, ref Ref, req RunRequest) (res RunResu
 		res.Begun = s.begun
 		s.leave(ctx, err)
 	}()
+	ctx, end := m.step(ctx, "session.run")
+	defer func() {
+		if err != nil {
+			end(KindSandbox)
+			return
+		}
+		end(res.outcome())
+	}()
 	limit, err := m.limit(req.Timeout, s.ownLimits().Timeout)
 	if err != nil {
 		return RunResult{}, err
@@ -195,14 +203,16 @@ func (s *session) begin(ctx context.Context, code string, limit time.Duration) (
 	s.run = r
 	cell := s.cells
 	s.mu.Unlock()
+	_, end := s.m.step(ctx, "agent.execute")
 	exec, err := k.conn.Execute(pyagent.ExecuteRequest{Code: code, MaxOutput: maxOutput, Count: cell}, r.out)
 	if err != nil {
 		k.markGone(err)
 		err = s.lost(k, true)
+		end(KindSandbox)
 		close(r.done) // nobody has seen it
 		return nil, err
 	}
-	s.m.spawn(func() { s.drive(k, r, exec) })
+	s.m.spawn(func() { s.drive(k, r, exec, end) })
 	return r, nil
 }
 
@@ -221,7 +231,7 @@ const patience = 5 * time.Second
 
 // drive waits for the end of a run, by itself or by the interrupt ladder, and
 // makes its result. It holds the session's turn.
-func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
+func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution, end func(outcome string)) {
 	defer func() { <-s.turn }()
 	defer s.touch()
 	defer close(r.done)
@@ -243,7 +253,8 @@ func (s *session) drive(k *kernel, r *run, exec *pyagent.Execution) {
 	r.result = s.makeResult(k, r, outcome{reply: reply, err: err, cause: cause, took: took})
 	s.record(r.code, r.result)
 	r.code = ""
-	s.m.observe(r.result, took)
+	s.m.watch.CellEnded(r.result.outcome(), took, r.result.Restarted)
+	end(r.result.outcome())
 	if s.m.opts.StopOnFailure && !r.result.Success {
 		s.stopAfterFailure(k)
 	}

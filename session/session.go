@@ -106,7 +106,7 @@ func (s *session) kernel(ctx context.Context) (*kernel, error) {
 	patience := time.NewTimer(s.m.opts.AnswerWithin)
 	defer patience.Stop()
 	for {
-		b, err := s.currentBoot()
+		b, err := s.currentBoot(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -133,15 +133,17 @@ func (s *session) kernel(ctx context.Context) (*kernel, error) {
 	}
 }
 
-func (s *session) currentBoot() (*boot, error) {
+func (s *session) currentBoot(ctx context.Context) (*boot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil, &EndedError{Why: s.why}
 	}
 	if s.boot == nil {
-		ctx, cancel := context.WithTimeout(s.m.life, s.m.opts.StartTimeout)
-		b := &boot{done: make(chan struct{}), cancel: cancel}
+		// The call lends its values, the manager its end.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.m.opts.StartTimeout)
+		stop := context.AfterFunc(s.m.life, cancel)
+		b := &boot{done: make(chan struct{}), cancel: func() { stop(); cancel() }}
 		s.boot = b
 		s.m.spawn(func() { s.start(ctx, b) })
 	}

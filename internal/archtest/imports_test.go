@@ -18,7 +18,7 @@ func rules() map[string]rule {
 		".": {
 			internal: []string{
 				"environment", "internal/audit", "internal/config", "internal/hosts", "internal/metrics", "internal/requestid",
-				"internal/serve", "internal/spell", "pyagent",
+				"internal/serve", "internal/spell", "internal/tracing", "pyagent",
 				"sandbox", "sandbox/docker", "sandbox/gvisor", "session", "tools",
 			},
 			modules: []string{"github.com/lmittmann/tint", "github.com/mark3labs/mcp-go", "golang.org/x/term"},
@@ -42,6 +42,7 @@ func rules() map[string]rule {
 		"internal/audit":      {internal: []string{"session", "tools"}},
 		"internal/metrics":    {internal: []string{"session", "tools"}, modules: []string{"github.com/prometheus/client_golang"}},
 		"internal/requestid":  {},
+		"internal/tracing":    {internal: []string{"tools"}, modules: []string{"go.opentelemetry.io/otel"}},
 		"internal/serve":      {internal: []string{"internal/requestid"}, modules: []string{"github.com/mark3labs/mcp-go"}},
 		"internal/config":     {internal: []string{"internal/spell"}, modules: []string{"github.com/goccy/go-yaml"}},
 		"internal/hosts":      {internal: []string{"internal/spell"}, modules: []string{"github.com/BurntSushi/toml", "github.com/tailscale/hujson"}},
