@@ -93,11 +93,13 @@ func TestRefusals(t *testing.T) {
 		{"an image", func(s *sandbox.Spec) { s.Root = sandbox.Root{Image: "x"} }, sandbox.ErrRootMissing},
 		{"no such environment", func(s *sandbox.Spec) { s.Root.Dir = "/nowhere" }, sandbox.ErrRootMissing},
 	} {
-		spec := testSpec(t)
-		c.change(&spec)
-		if _, err := e.Create(t.Context(), spec); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			spec := testSpec(t)
+			c.change(&spec)
+			if _, err := e.Create(t.Context(), spec); !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+		})
 	}
 	spec := testSpec(t)
 	spec.Limits.CPUs = 0
