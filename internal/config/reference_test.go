@@ -60,7 +60,8 @@ then default. [command-line.md](command-line.md) lists the flags.
 - Lists in variables take commas. Roots are ` + "`PATH[:rw]`, mounts `HOST:SANDBOX[:rw]`" + ` there.
 
 An unknown key, a wrong type or an impossible value stops the start. Every fault
-is listed at once with file, line and key.
+is listed at once with file, line and key. So does a ` + "`BIOCAGE_`" + ` variable that is
+nearly one of these; one that resembles none is ignored, with a line in the log.
 `
 
 // referencePage writes a table for each section.
