@@ -35,6 +35,12 @@ func TestNamedTestsExist(t *testing.T) {
 			if strings.Contains(test, "::") {
 				exists = hasPytest
 			}
+			// Results are kept without the engine's name, and each engine is asked for.
+			for _, part := range strings.Split(test, "/")[1:] {
+				if slices.Contains(engines(), part) {
+					t.Errorf("line %d, %q: %s names the engine %s; leave it out, both are meant", r.line, r.ability, test, part)
+				}
+			}
 			if !exists(test) {
 				t.Errorf("line %d, %q: there is no test %s", r.line, r.ability, test)
 			}
