@@ -54,12 +54,27 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 		Starts:         max(2, runtime.NumCPU()),
 		Warm:           h.cfg.Session.Warm,
 		Roots:          roots,
+		Ask:            h.cfg.Expose.Ask,
+		Home:           h.p.getenv("HOME"),
+		Private:        h.private(),
 		Logger:         h.log,
 	}
 	if adjust != nil {
 		adjust(&opts)
 	}
 	return &cage{Manager: session.NewManager(ctx, opts), base: base}, nil
+}
+
+// private lists this server's own files, links resolved where they are there.
+func (h host) private() []string {
+	var places []string
+	for _, place := range []string{h.dataDir(), h.runDir()} {
+		places = append(places, place)
+		if resolved, err := filepath.EvalSymlinks(place); err == nil && resolved != place {
+			places = append(places, resolved)
+		}
+	}
+	return places
 }
 
 // handleKey gives the key of session handles. Where the data directory cannot

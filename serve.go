@@ -68,12 +68,13 @@ func (h host) serve(ctx context.Context) error {
 	}
 	watch.cage.Store(c)
 	opts := tools.Options{
-		Packages:   h.packagesLine(),
-		Network:    h.cfg.Sandbox.Network == "full",
-		MaxTimeout: h.cfg.Run.MaxTimeout.Std(),
-		Structured: h.cfg.Output.Structured,
-		Observers:  watch.tools,
-		Logger:     h.log,
+		Packages:    h.packagesLine(),
+		Network:     h.cfg.Sandbox.Network == "full",
+		MaxTimeout:  h.cfg.Run.MaxTimeout.Std(),
+		Structured:  h.cfg.Output.Structured,
+		ClientRoots: h.cfg.Expose.ClientRoots,
+		Observers:   watch.tools,
+		Logger:      h.log,
 	}
 	mcpServer := serve.NewServer(serve.Options{
 		Version:      buildVersion(),

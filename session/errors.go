@@ -105,6 +105,7 @@ type ArgumentError struct {
 	Argument string
 	Message  string
 	Missing  bool // there is no file of this name
+	Outside  bool // a host path outside every root
 }
 
 // Error implements error.

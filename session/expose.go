@@ -26,12 +26,15 @@ type exposure struct {
 	Exposure
 	mode sandbox.Mode
 	at   string // where it is attached when SandboxPath is a link to it, else ""
+
+	root    string // the announced root that it lies beneath, else ""
+	allowed string // where it really is, if the person allowed it, else ""
 }
 
 // Expose makes a host file or directory appear in the session without
 // touching its state.
 func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (res Exposure, err error) {
-	host, err := openHost(m.opts.Roots, req.HostPath, req.Mode)
+	host, root, allowed, err := m.openFor(ref, req)
 	if err != nil {
 		return Exposure{}, err
 	}
@@ -53,11 +56,14 @@ func (m *Manager) Expose(ctx context.Context, ref Ref, req ExposeRequest) (res E
 	if err != nil {
 		return Exposure{}, err
 	}
-	e := exposure{Exposure: Exposure{HostPath: req.HostPath, SandboxPath: target, Mode: req.Mode.String()}, mode: req.Mode, at: s.attachedAt(target)}
+	e := exposure{Exposure: Exposure{HostPath: req.HostPath, SandboxPath: target, Mode: req.Mode.String()}, mode: req.Mode, at: s.attachedAt(target), root: root, allowed: allowed}
 	if err := s.attach(ctx, base, k, host, &e); err != nil {
 		return Exposure{}, s.exposeError(k, target, err)
 	}
 	s.remember(e)
+	if req.Allowed != nil && req.Allowed.Session && allowed != "" {
+		s.grant(allowed)
+	}
 	e.Session, e.Begun = s.handle, s.begun
 	return e.Exposure, nil
 }
@@ -193,6 +199,16 @@ func (s *session) reopen(base Base, e exposure) (*hostFile, error) {
 		if m.HostPath == e.HostPath && m.SandboxPath == e.SandboxPath {
 			return openBeneath(filepath.Dir(e.HostPath), filepath.Base(e.HostPath)) // a file or a directory
 		}
+	}
+	switch {
+	case e.allowed != "":
+		return s.m.openOutside(Ref{}, e.allowed, &Allowance{Path: e.allowed})
+	case e.root != "":
+		real, err := filepath.EvalSymlinks(e.HostPath)
+		if err != nil {
+			return nil, hostError(e.HostPath, err)
+		}
+		return openHost([]HostRoot{{Path: e.root}}, real, e.mode)
 	}
 	return openHost(s.m.opts.Roots, e.HostPath, e.mode)
 }

@@ -20,6 +20,8 @@ type hostFile struct {
 	file *os.File
 	path string // where it really is
 	dir  bool
+
+	whole bool // a folder that cannot be looked through to its end is refused
 }
 
 // openHost opens what name asks for beneath one of the roots. Every step is
@@ -158,6 +160,10 @@ func (h *hostFile) scan(mode sandbox.Mode) error {
 	seen := 0
 	err := fs.WalkDir(os.DirFS(h.path), ".", func(name string, d fs.DirEntry, err error) error {
 		if seen++; seen > maxScan {
+			if h.whole {
+				return &ArgumentError{Argument: "host_path", Message: fmt.Sprintf(
+					"%q holds more than %d names, too many to look through for secrets; name a smaller folder.", cut(h.path, 300), maxScan)}
+			}
 			return fs.SkipAll
 		}
 		if err != nil {

@@ -53,6 +53,12 @@ type Options struct {
 	HandleKey []byte
 
 	Roots []HostRoot
+	// Ask: a path outside the roots is an OutsideError, if the person may allow it.
+	Ask bool
+	// Home and Private are never given away, nor is what holds them, whoever
+	// asks: the home directory as a whole, and this server's own files.
+	Home    string
+	Private []string
 
 	Logger *slog.Logger
 

@@ -33,6 +33,8 @@ type session struct {
 	exposures   []exposure // guarded by mu
 	limits      Limits     // the session's own; guarded by mu
 	history     history    // guarded by mu
+	grants      []string   // host paths that the person allowed for the session; guarded by mu
+	declined    []string   // and those that they declined; guarded by mu
 	pendingLoss string     // a loss of state not yet told; guarded by mu
 	lastUse     time.Time  // guarded by mu
 	calls       int        // in flight; guarded by mu

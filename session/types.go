@@ -183,6 +183,11 @@ type ExposeRequest struct {
 	HostPath    string
 	SandboxPath string // "": /data/NAME
 	Mode        sandbox.Mode
+	// Roots are folders that the client announced; what is beneath them may be
+	// exposed read-only.
+	Roots []string
+	// Allowed is the person's word on a path outside every root; nil: none yet.
+	Allowed *Allowance
 }
 
 // Exposure is a host path that a session can see.

@@ -29,6 +29,9 @@ type answer struct {
 	images []picture
 	links  []link
 	failed bool
+	// question, when set, goes instead of all else: the call comes again with
+	// the answers.
+	question *mcp.CallToolResult
 }
 
 // A link points to a file of the sandbox.
@@ -61,6 +64,9 @@ func (t *toolset) result(ctx context.Context, a answer) (*mcp.CallToolResult, in
 }
 
 func (t *toolset) encode(a answer) *mcp.CallToolResult {
+	if a.question != nil {
+		return a.question
+	}
 	r := &mcp.CallToolResult{IsError: a.failed}
 	r.Content = append(r.Content, mcp.NewTextContent(a.text))
 	for _, p := range a.images {

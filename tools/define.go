@@ -42,6 +42,10 @@ type definition[In input] struct {
 type call struct {
 	ref   session.Ref
 	token mcp.ProgressToken // nil: nobody wants progress
+
+	// Answers to questions that this call asked when it came before.
+	responses mcp.InputResponses
+	state     string
 }
 
 // define makes a tool of its definition: arguments are checked against the
@@ -76,7 +80,7 @@ func answerCall[In input](ctx context.Context, d definition[In], schema *jsonsch
 	if err := decode(d.name, schema, request.GetRawArguments(), &in); err != nil {
 		return answer{}, err
 	}
-	c := call{ref: refOf(ctx, in.handle())}
+	c := call{ref: refOf(ctx, in.handle()), responses: request.Params.InputResponses, state: request.Params.RequestState}
 	if meta := request.Params.Meta; meta != nil {
 		c.token = meta.ProgressToken
 	}

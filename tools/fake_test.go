@@ -31,7 +31,10 @@ type fakeSessions struct {
 	handles []string
 	history session.History
 	names   []string
-	err     error
+	// outside, when set, says what Expose makes of a path outside the roots.
+	outside  func(session.ExposeRequest) error
+	declined []string
+	err      error
 }
 
 var _ Sessions = (*fakeSessions)(nil)
@@ -76,6 +79,11 @@ func (f *fakeSessions) History(ref session.Ref) (session.History, error) {
 	return f.history, f.err
 }
 
+func (f *fakeSessions) Decline(_ session.Ref, hostPath string) error {
+	f.declined = append(f.declined, hostPath)
+	return badArgument("host_path", "The person declined.")
+}
+
 func (f *fakeSessions) HostNames(prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(f.names), func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
@@ -90,6 +98,11 @@ func (f *fakeSessions) PeekFiles(ctx context.Context, ref session.Ref, req sessi
 
 func (f *fakeSessions) Expose(_ context.Context, ref session.Ref, req session.ExposeRequest) (session.Exposure, error) {
 	f.ref, f.expose = ref, req
+	if f.outside != nil {
+		if err := f.outside(req); err != nil {
+			return session.Exposure{}, err
+		}
+	}
 	return session.Exposure{HostPath: req.HostPath, SandboxPath: "/data/x", Mode: req.Mode.String(), Live: true, Session: f.begun, Begun: f.begun}, f.err
 }
 

@@ -29,11 +29,7 @@ func (t *toolset) fileExpose() server.ServerTool {
 			if in.Mode == "rw" {
 				mode = sandbox.ReadWrite
 			}
-			res, err := t.sessions.Expose(ctx, c.ref, session.ExposeRequest{HostPath: in.HostPath, SandboxPath: in.SandboxPath, Mode: mode})
-			if err != nil {
-				return answer{}, err
-			}
-			return answer{text: exposeText(res), object: res}.begin(res.Begun), nil
+			return t.expose(ctx, c, session.ExposeRequest{HostPath: in.HostPath, SandboxPath: in.SandboxPath, Mode: mode})
 		},
 	})
 }

@@ -64,6 +64,7 @@ func (c *Call) Meta(key string) string {
 const (
 	EndOK       = "ok"       // done
 	EndRunning  = "running"  // the run outlasts the answer
+	EndAsked    = "asked"    // the client is asked something, and the call comes again
 	EndArgument = "argument" // only another request can mend it
 	EndInternal = "internal" // a fault of the server, which its log explains
 	EndPanic    = "panic"    // the same, and worse
@@ -125,6 +126,9 @@ func (t *toolset) begin(ctx context.Context, c *Call) (_ context.Context, refuse
 // endOf reads an answer: what it says of the run, or why it was refused.
 func endOf(a answer, err error) End {
 	e := End{Kind: EndOK}
+	if a.question != nil {
+		e.Kind = EndAsked
+	}
 	switch object := a.object.(type) {
 	case session.RunResult:
 		e.Session, e.ExitCode = object.Session, object.ExitCode

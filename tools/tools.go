@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"time"
 
@@ -31,6 +32,7 @@ type Views interface {
 	PeekFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error)
 	History(ref session.Ref) (session.History, error)
 	HostNames(prefix string) []string
+	Decline(ref session.Ref, hostPath string) error
 }
 
 // Options shape the tools.
@@ -44,6 +46,8 @@ type Options struct {
 	MaxTimeout time.Duration
 	// Structured adds structuredContent and outputSchema.
 	Structured bool
+	// ClientRoots: folders that the client announces may be exposed.
+	ClientRoots bool
 	// Observers are told of every call, in this order.
 	Observers []Observer
 	Logger    *slog.Logger
@@ -54,6 +58,7 @@ type toolset struct {
 	sessions Sessions
 	opts     Options
 	log      *slog.Logger
+	key      []byte // of the state that questions carry
 }
 
 func newToolset(sessions Sessions, opts Options) *toolset {
@@ -63,7 +68,9 @@ func newToolset(sessions Sessions, opts Options) *toolset {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &toolset{sessions: sessions, opts: opts, log: opts.Logger}
+	key := make([]byte, 32)
+	rand.Read(key)
+	return &toolset{key: key, sessions: sessions, opts: opts, log: opts.Logger}
 }
 
 // All makes every tool.

@@ -51,6 +51,10 @@ type Session struct {
 type Expose struct {
 	Roots  []Root  `yaml:"roots"`
 	Mounts []Mount `yaml:"mounts"`
+	// ClientRoots: folders that the client announces may be exposed read-only.
+	ClientRoots bool `yaml:"client_roots"`
+	// Ask: the person may allow a path outside the roots, read-only.
+	Ask bool `yaml:"ask"`
 }
 
 // A Root is a host directory beneath which file_expose may reach.

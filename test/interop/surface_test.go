@@ -344,3 +344,118 @@ func TestPromptsAndCompletions(t *testing.T) {
 		}
 	})
 }
+
+// A person answers what the server asks.
+type person struct {
+	action, word string
+	root         string
+	asked        []string
+}
+
+func (p *person) answer(method string, params json.RawMessage) (any, error) {
+	p.asked = append(p.asked, method+" "+string(params))
+	if method == "roots/list" {
+		return map[string]any{"roots": []map[string]string{{"uri": "file://" + p.root, "name": "project"}}}, nil
+	}
+	return map[string]any{"action": p.action, "content": map[string]string{"answer": p.word}}, nil
+}
+
+func TestExposeWithLeave(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, l lab) {
+		dir, err := os.MkdirTemp("", "bc-ask")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
+		for _, name := range []string{"project/in.csv", "asked.csv", "second.csv", "key.pem"} {
+			if err := os.MkdirAll(dir+"/project", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(dir+"/"+name, []byte("from "+name), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := &person{action: "accept", word: "allow once", root: dir + "/project"}
+		can := map[string]any{"elicitation": map[string]any{}, "roots": map[string]any{}}
+		h := l.host(t, settings{warm: 1, expose: map[string]any{"ask": true, "client_roots": true}}, mcptest.Options{Capabilities: can, Answer: p.answer})
+		expose := func(name string, more map[string]any) *mcptest.Answer {
+			args := map[string]any{"host_path": dir + "/" + name}
+			for key, value := range more {
+				args[key] = value
+			}
+			return h.tool("file_expose", args)
+		}
+		if a := expose("project/in.csv", nil); a.Refused() || len(p.asked) != 1 || !strings.HasPrefix(p.asked[0], "roots/list") {
+			t.Fatalf("%s; asked %v", a.Text(), p.asked)
+		}
+		if a := h.run("open('/data/in.csv').read()"); *a.Object.Result != "'from project/in.csv'" {
+			t.Errorf("read %s", *a.Object.Result)
+		}
+		if a := expose("asked.csv", nil); a.Refused() || len(p.asked) != 3 || !strings.Contains(p.asked[2], "/asked.csv") {
+			t.Fatalf("%s; asked %v", a.Text(), p.asked)
+		}
+		if a := h.run("open('/data/asked.csv').read()"); *a.Object.Result != "'from asked.csv'" {
+			t.Errorf("read %s", *a.Object.Result)
+		}
+		asked := len(p.asked)
+		for _, a := range []*mcptest.Answer{expose("asked.csv", map[string]any{"mode": "rw"}), expose("key.pem", nil)} {
+			if !a.Refused() {
+				t.Errorf("exposed: %s", a.Text())
+			}
+		}
+		for _, question := range p.asked[asked:] {
+			if !strings.HasPrefix(question, "roots/list") {
+				t.Errorf("the person was asked for what they cannot give: %s", question)
+			}
+		}
+		p.action = "decline"
+		for range 2 {
+			if a := expose("second.csv", nil); !a.Refused() || !strings.Contains(a.Text(), "declined") {
+				t.Errorf("%s", a.Text())
+			}
+		}
+		if n := strings.Count(strings.Join(p.asked, "\n"), "second.csv"); n != 1 {
+			t.Errorf("the person declined and was asked %d times", n)
+		}
+		h.asksInTheSecondEra(dir)
+	})
+}
+
+func (h host) asksInTheSecondEra(dir string) {
+	h.t.Helper()
+	if err := os.WriteFile(dir+"/third.csv", []byte("from third"), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+	params := func() map[string]any {
+		return map[string]any{
+			"name": "file_expose", "arguments": map[string]any{"host_path": dir + "/third.csv"},
+			"_meta": mcptest.Modern(map[string]any{"elicitation": map[string]any{}}),
+		}
+	}
+	var first struct {
+		ResultType, RequestState string
+		InputRequests            map[string]struct{ Method string }
+	}
+	h.ask("tools/call", params(), &first)
+	if first.ResultType != "input_required" || first.InputRequests["allow"].Method != "elicitation/create" {
+		h.t.Fatalf("%+v", first)
+	}
+	again := params()
+	again["requestState"] = first.RequestState
+	again["inputResponses"] = map[string]any{"allow": map[string]any{"action": "accept", "content": map[string]string{"answer": "allow for this session"}}}
+	var second struct {
+		IsError bool
+		Content []mcptest.Block
+	}
+	h.ask("tools/call", again, &second)
+	if second.IsError || len(second.Content) == 0 || !strings.Contains(second.Content[0].Text, "/data/third.csv") {
+		h.t.Fatalf("%+v", second)
+	}
+	if a := h.run("open('/data/third.csv').read()"); *a.Object.Result != "'from third'" {
+		h.t.Errorf("read %s", *a.Object.Result)
+	}
+}

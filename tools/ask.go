@@ -1,0 +1,172 @@
+package tools
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/biocypher/biocage-mcp/sandbox"
+	"github.com/biocypher/biocage-mcp/session"
+)
+
+// Names of the questions that file_expose asks the client, and the answers of
+// the person.
+const (
+	askRoots     = "roots"
+	askPerson    = "allow"
+	allowOnce    = "allow once"
+	allowSession = "allow for this session"
+	maxShownPath = 500
+	maxRoots     = 32
+)
+
+// expose exposes a host path. Where it lies outside the configured roots, the
+// client is asked for its folders, and the person for leave, if the
+// configuration says so and the client can be asked. The first call then ends
+// with the questions, and comes again with the answers.
+func (t *toolset) expose(ctx context.Context, c call, req session.ExposeRequest) (answer, error) {
+	res, err := t.sessions.Expose(ctx, c.ref, req)
+	question, mayAsk := errors.AsType[*session.OutsideError](err)
+	argument, isArgument := errors.AsType[*session.ArgumentError](err)
+	if err == nil || !mayAsk && !(isArgument && argument.Outside) {
+		return exposed(res, err)
+	}
+	reply := server.ElicitationResponse(c.responses, askPerson)
+	if t.opts.ClientRoots && reply == nil && req.Mode == sandbox.ReadOnly {
+		roots := server.RootsResponse(c.responses, askRoots)
+		if roots == nil && canListRoots(ctx) {
+			return answer{question: server.NewInputRequestBuilder("").Roots(askRoots).ToolResult()}, nil
+		}
+		if req.Roots = announced(roots); len(req.Roots) > 0 {
+			res, err = t.sessions.Expose(ctx, c.ref, req)
+			if question, mayAsk = errors.AsType[*session.OutsideError](err); !mayAsk {
+				return exposed(res, err)
+			}
+		}
+	}
+	if !mayAsk {
+		return answer{}, err
+	}
+	return t.askPerson(ctx, c, req, question, reply)
+}
+
+func exposed(res session.Exposure, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{text: exposeText(res), object: res}.begin(res.Begun), nil
+}
+
+// announced gives the folders that a client announces as paths of this host.
+func announced(roots *mcp.ListRootsResult) []string {
+	if roots == nil {
+		return nil
+	}
+	var paths []string
+	for _, root := range roots.Roots[:min(len(roots.Roots), maxRoots)] {
+		u, err := url.Parse(root.URI)
+		if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
+			continue
+		}
+		paths = append(paths, filepath.Clean(u.Path))
+	}
+	return paths
+}
+
+// askPerson asks the person about one path, or acts on their answer.
+func (t *toolset) askPerson(ctx context.Context, c call, req session.ExposeRequest, q *session.OutsideError, reply *mcp.ElicitationResult) (answer, error) {
+	state := t.state(c, q.Path)
+	if reply == nil || !hmac.Equal([]byte(c.state), []byte(state)) {
+		switch {
+		case !canElicit(ctx):
+			return answer{}, badArgument("host_path", q.Error()+" This client cannot ask them; they can add its folder to expose.roots.")
+		case !showable(q.Path):
+			return answer{}, badArgument("host_path", "The path cannot be shown to the person as it is (it is too long, or has hidden characters); they can add its folder to expose.roots.")
+		}
+		return answer{question: server.NewInputRequestBuilder(state).Elicit(askPerson, form(q)).ToolResult()}, nil
+	}
+	switch reply.Action {
+	case mcp.ElicitationResponseActionAccept:
+		content, ok := reply.Content.(map[string]any)
+		if word := content["answer"]; !ok || word != allowOnce && word != allowSession {
+			return answer{}, badArgument("host_path", "The person's answer was not one of those offered, so nothing was exposed; call again to ask them anew.")
+		}
+		req.Roots, req.Allowed = nil, &session.Allowance{Path: q.Path, Session: content["answer"] == allowSession}
+		return exposed(t.sessions.Expose(ctx, c.ref, req))
+	case mcp.ElicitationResponseActionDecline:
+		return answer{}, t.sessions.Decline(c.ref, q.Path)
+	}
+	return answer{}, badArgument("host_path", fmt.Sprintf("The person has not decided whether %q may be exposed, so it was not; go on without it, or ask them in the conversation.", shorten(q.Path, 300)))
+}
+
+// state binds an answer to what was asked: this path, for this caller.
+func (t *toolset) state(c call, path string) string {
+	h := hmac.New(sha256.New, t.key)
+	for _, part := range []string{c.ref.Principal, c.ref.Connection, c.ref.Handle, path} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// showable tells whether a path looks to a person like what it is.
+func showable(path string) bool {
+	return len(path) <= maxShownPath && Sanitize(path) == path && !strings.ContainsAny(path, "\n\t")
+}
+
+// form is what the person is shown. Nothing in it is the model's to write but
+// the path, which exists on the host and stands between quotes.
+func form(q *session.OutsideError) mcp.ElicitationParams {
+	what := "file (" + bytesText(q.Size) + ")"
+	if q.Dir {
+		what = "folder, with all that is in it"
+	}
+	return mcp.ElicitationParams{
+		Message: fmt.Sprintf("Python code that the model writes asks to read something on this computer, outside the folders that you have allowed.\n\nPath: %s\nWhat: %s\nAccess: read-only, in the sandbox, until the session ends. The model sees what it reads.",
+			strconv.QuoteToGraphic(q.Path), what),
+		RequestedSchema: map[string]any{
+			"type": "object",
+			"properties": map[string]any{
+				"answer": map[string]any{
+					"type": "string", "title": "Answer", "enum": []string{allowOnce, allowSession},
+					"description": "Once: this path now. For this session: it, and what is in it, without being asked again.",
+				},
+			},
+			"required": []string{"answer"},
+		},
+	}
+}
+
+// capabilities are what the client can do, in either era.
+func capabilities(ctx context.Context) mcp.ClientCapabilities {
+	if server.IsModernRequest(ctx) {
+		if info := server.RequestProtocolInfoFromContext(ctx); info.ClientCapabilities != nil {
+			return *info.ClientCapabilities
+		}
+		return mcp.ClientCapabilities{}
+	}
+	if client, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
+		return client.GetClientCapabilities()
+	}
+	return mcp.ClientCapabilities{}
+}
+
+func canElicit(ctx context.Context) bool {
+	can := capabilities(ctx).Elicitation
+	_, way := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation)
+	return can != nil && (can.Form != nil || can.URL == nil) && (way || server.IsModernRequest(ctx))
+}
+
+func canListRoots(ctx context.Context) bool {
+	_, way := server.ClientSessionFromContext(ctx).(server.SessionWithRoots)
+	return capabilities(ctx).Roots != nil && (way || server.IsModernRequest(ctx))
+}
