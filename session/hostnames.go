@@ -62,20 +62,26 @@ func (r *HostRoot) names(rel, dir, base string) []string {
 		if !strings.HasPrefix(name, base) || base == "" && strings.HasPrefix(name, ".") || secretName(name) {
 			continue
 		}
-		full := filepath.Join(rel, name)
-		st, err := root.Stat(full)
-		switch {
-		case err != nil: // it leads elsewhere, or has gone
-		case st.IsDir():
-			names = append(names, dir+name+"/")
-		case r.takes(full):
-			names = append(names, dir+name)
+		if end, ok := r.offer(root, filepath.Join(rel, name)); ok {
+			names = append(names, dir+name+end)
 		}
 		if len(names) == maxNames {
 			break
 		}
 	}
 	return names
+}
+
+// offer tells whether a name may be offered, and what is put behind it.
+func (r *HostRoot) offer(root *os.Root, rel string) (end string, ok bool) {
+	st, err := root.Stat(rel)
+	switch {
+	case err != nil: // it leads elsewhere, or has gone
+		return "", false
+	case st.IsDir():
+		return "/", true
+	}
+	return "", r.takes(rel)
 }
 
 // takes tells whether a file may be exposed.

@@ -36,28 +36,31 @@ const (
 // with the questions, and comes again with the answers.
 func (t *toolset) expose(ctx context.Context, c call, req session.ExposeRequest) (answer, error) {
 	res, err := t.sessions.Expose(ctx, c.ref, req)
-	question, mayAsk := errors.AsType[*session.OutsideError](err)
-	argument, isArgument := errors.AsType[*session.ArgumentError](err)
-	if err == nil || !mayAsk && !(isArgument && argument.Outside) {
+	if !isOutside(err) {
 		return exposed(res, err)
 	}
 	reply := server.ElicitationResponse(c.responses, askPerson)
-	if t.opts.ClientRoots && reply == nil && req.Mode == sandbox.ReadOnly {
+	if t.opts.ClientRoots && reply == nil && req.Mode == sandbox.ReadOnly && canListRoots(ctx) {
 		roots := server.RootsResponse(c.responses, askRoots)
-		if roots == nil && canListRoots(ctx) {
+		if roots == nil {
 			return answer{question: server.NewInputRequestBuilder("").Roots(askRoots).ToolResult()}, nil
 		}
-		if req.Roots = announced(roots); len(req.Roots) > 0 {
-			res, err = t.sessions.Expose(ctx, c.ref, req)
-			if question, mayAsk = errors.AsType[*session.OutsideError](err); !mayAsk {
-				return exposed(res, err)
-			}
-		}
+		req.Roots = announced(roots)
+		res, err = t.sessions.Expose(ctx, c.ref, req)
 	}
-	if !mayAsk {
-		return answer{}, err
+	if question, mayAsk := errors.AsType[*session.OutsideError](err); mayAsk {
+		return t.askPerson(ctx, c, req, question, reply)
 	}
-	return t.askPerson(ctx, c, req, question, reply)
+	return exposed(res, err)
+}
+
+// isOutside tells whether a path was refused because it is outside every root.
+func isOutside(err error) bool {
+	if _, mayAsk := errors.AsType[*session.OutsideError](err); mayAsk {
+		return true
+	}
+	argument, ok := errors.AsType[*session.ArgumentError](err)
+	return ok && argument.Outside
 }
 
 func exposed(res session.Exposure, err error) (answer, error) {
@@ -69,10 +72,7 @@ func exposed(res session.Exposure, err error) (answer, error) {
 
 // announced gives the folders that a client announces as paths of this host.
 func announced(roots *mcp.ListRootsResult) []string {
-	if roots == nil {
-		return nil
-	}
-	var paths []string
+	paths := []string{}
 	for _, root := range roots.Roots[:min(len(roots.Roots), maxRoots)] {
 		u, err := url.Parse(root.URI)
 		if err != nil || u.Scheme != "file" || u.Host != "" && u.Host != "localhost" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
@@ -105,6 +105,7 @@ func (t *toolset) askPerson(ctx context.Context, c call, req session.ExposeReque
 		return exposed(t.sessions.Expose(ctx, c.ref, req))
 	case mcp.ElicitationResponseActionDecline:
 		return answer{}, t.sessions.Decline(c.ref, q.Path)
+	case mcp.ElicitationResponseActionCancel:
 	}
 	return answer{}, badArgument("host_path", fmt.Sprintf("The person has not decided whether %q may be exposed, so it was not; go on without it, or ask them in the conversation.", shorten(q.Path, 300)))
 }
@@ -113,7 +114,7 @@ func (t *toolset) askPerson(ctx context.Context, c call, req session.ExposeReque
 func (t *toolset) state(c call, path string) string {
 	h := hmac.New(sha256.New, t.key)
 	for _, part := range []string{c.ref.Principal, c.ref.Connection, c.ref.Handle, path} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
+		h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

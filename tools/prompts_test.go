@@ -145,8 +145,12 @@ func TestCompletions(t *testing.T) {
 		handles: []string{"sbx_a", "sbx_b"},
 		names:   []string{"/srv/data/", "/srv/data/in.csv"},
 		entries: []session.Entry{
-			{Path: "d/x.csv", Type: "file"}, {Path: "d/xdir", Type: "directory"}, {Path: "d/.hidden", Type: "file"},
-			{Path: "d/y", Type: "symlink"}, {Path: "d/x\u202e", Type: "file"}, {Path: "d/x\ny", Type: "file"},
+			{Path: "d/x.csv", Type: "file"},
+			{Path: "d/xdir", Type: "directory"},
+			{Path: "d/.hidden", Type: "file"},
+			{Path: "d/y", Type: "symlink"},
+			{Path: "d/x\u202e", Type: "file"},
+			{Path: "d/x\ny", Type: "file"},
 		},
 	}
 	c := Completions(f, Options{})

@@ -59,7 +59,7 @@ func parseURI(uri string) (address, error) {
 		return address{}, badArgument("uri", "The part of the address behind ? is malformed; it takes offset and limit.")
 	}
 	for name, values := range query {
-		if err := a.setPart(name, values); err != nil {
+		if a, err = a.withPart(name, values); err != nil {
 			return address{}, err
 		}
 	}
@@ -71,25 +71,25 @@ func isFileURL(u *url.URL) bool {
 		len(u.Path) > 1 && u.Path[0] == '/' && !strings.ContainsRune(u.Path, 0)
 }
 
-// setPart takes one parameter of the address.
-func (a *address) setPart(name string, values []string) error {
+// withPart takes one parameter of the address.
+func (a address) withPart(name string, values []string) (address, error) {
 	if name != "offset" && name != "limit" {
-		return badArgument("uri", "The address takes only offset and limit behind ?; write %3F for a question mark in a name.")
+		return address{}, badArgument("uri", "The address takes only offset and limit behind ?; write %3F for a question mark in a name.")
 	}
 	value, err := strconv.ParseInt(values[0], 10, 64)
 	if len(values) > 1 || err != nil || value < 0 || value > maxNumber {
-		return badArgument("uri", name+" in the address must be one whole number of bytes.")
+		return address{}, badArgument("uri", name+" in the address must be one whole number of bytes.")
 	}
 	a.part = true
 	if name == "offset" {
 		a.offset = value
-		return nil
+		return a, nil
 	}
 	if value == 0 || value > maxResource {
-		return badArgument("uri", fmt.Sprintf("limit in the address must be between 1 and %d bytes.", maxResource))
+		return address{}, badArgument("uri", fmt.Sprintf("limit in the address must be between 1 and %d bytes.", maxResource))
 	}
 	a.limit = value
-	return nil
+	return a, nil
 }
 
 // isHandle tells whether a text may be the handle of a session: letters that a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -384,9 +385,7 @@ func TestExposeWithLeave(t *testing.T) {
 		h := l.host(t, settings{warm: 1, expose: map[string]any{"ask": true, "client_roots": true}}, mcptest.Options{Capabilities: can, Answer: p.answer})
 		expose := func(name string, more map[string]any) *mcptest.Answer {
 			args := map[string]any{"host_path": dir + "/" + name}
-			for key, value := range more {
-				args[key] = value
-			}
+			maps.Copy(args, more)
 			return h.tool("file_expose", args)
 		}
 		if a := expose("project/in.csv", nil); a.Refused() || len(p.asked) != 1 || !strings.HasPrefix(p.asked[0], "roots/list") {
