@@ -44,21 +44,8 @@ func (r *HostRoot) names(rel, dir, base string) []string {
 		return nil
 	}
 	defer root.Close() //nolint:errcheck // opened for reading
-	if st, err := root.Stat(rel); err != nil || !st.IsDir() {
-		return nil
-	}
-	folder, err := root.Open(rel)
-	if err != nil {
-		return nil
-	}
-	defer folder.Close() //nolint:errcheck // opened for reading
-	entries, err := folder.Readdirnames(maxLooked)
-	if err != nil {
-		return nil
-	}
-	slices.Sort(entries)
 	var names []string
-	for _, name := range entries {
+	for _, name := range list(root, rel) {
 		if !strings.HasPrefix(name, base) || base == "" && strings.HasPrefix(name, ".") || secretName(name) {
 			continue
 		}
@@ -69,6 +56,24 @@ func (r *HostRoot) names(rel, dir, base string) []string {
 			break
 		}
 	}
+	return names
+}
+
+// list gives the first names of a folder, in order.
+func list(root *os.Root, rel string) []string {
+	if st, err := root.Stat(rel); err != nil || !st.IsDir() {
+		return nil
+	}
+	folder, err := root.Open(rel)
+	if err != nil {
+		return nil
+	}
+	defer folder.Close() //nolint:errcheck // opened for reading
+	names, err := folder.Readdirnames(maxLooked)
+	if err != nil { // nothing in it, too
+		return nil
+	}
+	slices.Sort(names)
 	return names
 }
 
