@@ -36,7 +36,7 @@ func TestMigrationProgram(t *testing.T) {
 			start += "export " + name + "='" + value + "'\n"
 		}
 		start += "exec '" + lab.binary + "' --engine " + lab.engine + " \"$@\"\n"
-		if err := os.WriteFile(filepath.Join(dir, "biocage"), []byte(start), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, "biocage"), []byte(start), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(ctx, python, "-")
