@@ -87,7 +87,7 @@ func (h host) serve(ctx context.Context) error {
 		OnEnd:        c.Disconnect,
 	})
 	c.Prepare() //nolint:contextcheck // the pool outlives every request
-	err = transport(ctx, mcpServer)
+	err = transport(ctx, mcpServer, watch)
 	if cause := context.Cause(ctx); cause != nil {
 		h.log.InfoContext(ctx, "ending", "reason", cause.Error())
 	}
@@ -96,15 +96,15 @@ func (h host) serve(ctx context.Context) error {
 
 // transport makes ready what carries the messages. An address that cannot be
 // listened on is told before anything is started.
-func (h host) transport(ctx context.Context) (func(context.Context, *server.MCPServer) error, error) {
+func (h host) transport(ctx context.Context) (func(context.Context, *server.MCPServer, *watch) error, error) {
 	if h.cfg.Server.Transport == "http" {
 		l, err := h.listen(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context, s *server.MCPServer) error { return h.serveHTTP(ctx, l, s) }, nil
+		return func(ctx context.Context, s *server.MCPServer, w *watch) error { return h.serveHTTP(ctx, l, s, w) }, nil
 	}
-	return func(ctx context.Context, s *server.MCPServer) error {
+	return func(ctx context.Context, s *server.MCPServer, _ *watch) error {
 		h.log.InfoContext(ctx, "serving", "transport", "stdio", "version", buildVersion())
 		stdio := &serve.Stdio{Server: s, In: h.p.stdin, Out: h.p.stdout, Log: h.log, Drain: drain}
 		return stdio.Serve(ctx)

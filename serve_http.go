@@ -27,16 +27,18 @@ func (h host) listen(ctx context.Context) (net.Listener, error) {
 }
 
 // serveHTTP serves many clients until ctx ends.
-func (h host) serveHTTP(ctx context.Context, l net.Listener, s *server.MCPServer) error {
+func (h host) serveHTTP(ctx context.Context, l net.Listener, s *server.MCPServer, w *watch) error {
 	guard, err := h.guard()
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	cfg := h.cfg.Server
 	front := &serve.HTTP{
-		Server:  s,
-		Log:     h.log,
-		Guard:   guard,
+		Server: s,
+		Log:    h.log,
+		// What the guard refuses is counted too, and it stands before the figures.
+		Guard:   func(next http.Handler) http.Handler { return w.metrics.Requests(guard(next)) },
+		Metrics: w.metrics.Handler(),
 		TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey,
 		Limits: serve.Limits{Body: int64(cfg.MaxBody), Connections: cfg.MaxConnections},
 		Drain:  drain,

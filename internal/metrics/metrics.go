@@ -27,7 +27,6 @@ type Metrics struct {
 	calls         *prometheus.HistogramVec
 	refused       *prometheus.CounterVec
 	requests      *prometheus.CounterVec
-	connections   prometheus.Gauge
 }
 
 var (
@@ -51,10 +50,9 @@ func New(version string, counts func() session.Counts) *Metrics {
 		calls:         histogram("tool_call_seconds", "How long calls of tools took, by tool and outcome.", buckets, "tool", "outcome"),
 		refused:       counters("refused_calls_total", "Calls of tools for which nothing was done, by reason.", "reason"),
 		requests:      counters("http_requests_total", "HTTP requests, by status.", "status"),
-		connections:   prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "biocage", Name: "connections", Help: "Clients that are connected: sessions of the protocol."}),
 	}
 	m.registry.MustRegister(
-		m.sessionsBegan, m.sessionsEnded, m.cells, m.restarts, m.sandboxes, m.pool, m.calls, m.refused, m.requests, m.connections,
+		m.sessionsBegan, m.sessionsEnded, m.cells, m.restarts, m.sandboxes, m.pool, m.calls, m.refused, m.requests,
 		gauge("sessions", "Sessions that live.", func() int { return counts().Sessions }),
 		gauge("cells_running", "Cells that run.", func() int { return counts().Running }),
 		gauge("pool_ready", "Sandboxes that are kept ready.", func() int { return counts().Ready }),
@@ -111,12 +109,6 @@ func (w *statusWriter) Flush() {
 
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Connected and Disconnected count the protocol's sessions.
-func (m *Metrics) Connected() { m.connections.Inc() }
-
-// Disconnected is the other end of Connected.
-func (m *Metrics) Disconnected() { m.connections.Dec() }
 
 // SessionBegan implements session.Observer.
 func (m *Metrics) SessionBegan() { m.sessionsBegan.Inc() }

@@ -59,9 +59,6 @@ func TestFigures(t *testing.T) {
 			m.SandboxMade(false, time.Minute)
 			m.PoolAsked(true)
 			m.PoolAsked(false)
-			m.Connected()
-			m.Connected()
-			m.Disconnected()
 		})
 	}
 	wg.Wait()
@@ -80,7 +77,7 @@ func TestFigures(t *testing.T) {
 	text := scrape(t, m)
 	for _, want := range []string{
 		"biocage_sessions 5", "biocage_cells_running 3", "biocage_pool_ready 1", `biocage_build_info{version="1.2.3"} 1`,
-		"biocage_sessions_began_total 4", `biocage_sessions_ended_total{reason="idle"} 4`, "biocage_connections 4",
+		"biocage_sessions_began_total 4", `biocage_sessions_ended_total{reason="idle"} 4`,
 		`biocage_cell_seconds_count{outcome="ok"} 4`, `biocage_cell_seconds_count{outcome="died"} 4`, "biocage_interpreter_restarts_total 4",
 		`biocage_sandbox_start_seconds_count{ok="false"} 4`, `biocage_pool_takes_total{result="hit"} 4`, `biocage_pool_takes_total{result="miss"} 4`,
 		`biocage_tool_call_seconds_count{outcome="exception",tool="python_run"} 1`, `biocage_tool_call_seconds_count{outcome="busy",tool="python_run"} 1`,
