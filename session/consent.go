@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,7 @@ import (
 )
 
 const (
-	maxDeclined    = 100 // paths that a session remembers as declined
+	maxDeclined    = 20  // paths, after which nothing more is asked in a session
 	maxGrants      = 100 // paths that were allowed for a session
 	maxClientRoots = 32
 )
@@ -175,6 +176,8 @@ func (m *Manager) agreed(ref Ref, h *hostFile, allowed *Allowance) error {
 		return nil
 	case slices.Contains(s.declined, h.path):
 		return declinedError(h.path)
+	case len(s.declined) >= maxDeclined:
+		return &ArgumentError{Argument: "host_path", Message: "The person has declined so many paths that they are not asked again in this session; they can add folders to expose.roots."}
 	}
 	return question
 }
@@ -184,14 +187,18 @@ func declinedError(name string) error {
 }
 
 // Decline remembers that the person does not want a path exposed, so that they
-// are not asked again in this session, and gives the refusal.
-func (m *Manager) Decline(ref Ref, name string) error {
-	if s, err := m.look(ref); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.declined) < maxDeclined && !slices.Contains(s.declined, name) {
-			s.declined = append(s.declined, name)
-		}
+// are not asked again in this session, and gives the refusal. A connection's
+// session begins with it; a caller without one can only be told.
+func (m *Manager) Decline(ctx context.Context, ref Ref, name string) error {
+	s, err := m.enter(ctx, ref, looks)
+	if s == nil || err != nil {
+		return declinedError(name)
+	}
+	defer s.leave(ctx, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.declined) < maxDeclined && !slices.Contains(s.declined, name) {
+		s.declined = append(s.declined, name)
 	}
 	return declinedError(name)
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,7 +82,8 @@ func TestWhatThePersonIsAsked(t *testing.T) {
 func TestAnAnswerCountsForWhatWasShown(t *testing.T) {
 	m, dir := asks(t)
 	ref := Ref{Connection: "c"}
-	s := &session{place: ref.place(), handle: "sbx_x"}
+	s := &session{m: m, place: ref.place(), handle: "sbx_x", admitted: make(chan struct{})}
+	close(s.admitted)
 	m.places[ref.place()] = s
 	shown, other := filepath.Join(dir, "home/docs/a.csv"), filepath.Join(dir, "home/link.csv")
 	open := func(name string, allowed *Allowance) error {
@@ -114,11 +116,19 @@ func TestAnAnswerCountsForWhatWasShown(t *testing.T) {
 		t.Errorf("allowed for the session: %v", err)
 	}
 	s.grants = nil
-	if err := m.Decline(ref, shown); !strings.Contains(err.Error(), "declined") {
+	if err := m.Decline(t.Context(), ref, shown); !strings.Contains(err.Error(), "declined") {
 		t.Error(err)
 	}
 	if err := open(shown, nil); err == nil || !strings.Contains(err.Error(), "declined") {
 		t.Errorf("after the person declined: %v", err)
+	}
+	for i := range 2 * maxDeclined {
+		if err := m.Decline(t.Context(), ref, fmt.Sprintf("/x%d", i)); err == nil {
+			t.Fatal("declined without a word")
+		}
+	}
+	if err := open(filepath.Join(dir, "data/b.csv"), nil); err == nil || !strings.Contains(err.Error(), "not asked again") || len(s.declined) > maxDeclined {
+		t.Errorf("after %d paths: %v", len(s.declined), err)
 	}
 }
 
@@ -152,5 +162,25 @@ func TestAnnouncedRoots(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s beneath %s (%s): %v", tt.path, tt.root, tt.mode, err)
 		}
+	}
+}
+
+// Who declines before anything has run is not asked again either.
+func TestADeclinedPathIsRememberedFromTheFirstCall(t *testing.T) {
+	_, dir := asks(t)
+	e := &fakeEngine{}
+	m := newTestManager(t, e, func(o *Options) { o.Ask = true; o.Warm = 0 })
+	ref, name := Ref{Connection: "c"}, filepath.Join(dir, "data/b.csv")
+	if _, err := m.Expose(t.Context(), ref, ExposeRequest{HostPath: name}); !errors.As(err, new(*OutsideError)) {
+		t.Fatalf("first: %v", err)
+	}
+	if err := m.Decline(t.Context(), ref, name); !strings.Contains(err.Error(), "declined") {
+		t.Error(err)
+	}
+	if _, err := m.Expose(t.Context(), ref, ExposeRequest{HostPath: name}); err == nil || !strings.Contains(err.Error(), "declined") {
+		t.Errorf("second: %v", err)
+	}
+	if n := e.created.Load(); n != 0 {
+		t.Errorf("%d sandboxes were made for it", n)
 	}
 }

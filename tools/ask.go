@@ -104,7 +104,7 @@ func (t *toolset) askPerson(ctx context.Context, c call, req session.ExposeReque
 		req.Roots, req.Allowed = nil, &session.Allowance{Path: q.Path, Session: content["answer"] == allowSession}
 		return exposed(t.sessions.Expose(ctx, c.ref, req))
 	case mcp.ElicitationResponseActionDecline:
-		return answer{}, t.sessions.Decline(c.ref, q.Path)
+		return answer{}, t.sessions.Decline(ctx, c.ref, q.Path)
 	case mcp.ElicitationResponseActionCancel:
 	}
 	return answer{}, badArgument("host_path", fmt.Sprintf("The person has not decided whether %q may be exposed, so it was not; go on without it, or ask them in the conversation.", shorten(q.Path, 300)))

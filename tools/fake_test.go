@@ -79,7 +79,7 @@ func (f *fakeSessions) History(ref session.Ref) (session.History, error) {
 	return f.history, f.err
 }
 
-func (f *fakeSessions) Decline(_ session.Ref, hostPath string) error {
+func (f *fakeSessions) Decline(_ context.Context, _ session.Ref, hostPath string) error {
 	f.declined = append(f.declined, hostPath)
 	return badArgument("host_path", "The person declined.")
 }

@@ -32,7 +32,7 @@ type Views interface {
 	PeekFiles(ctx context.Context, ref session.Ref, req session.ListRequest) (session.ListResult, error)
 	History(ref session.Ref) (session.History, error)
 	HostNames(prefix string) []string
-	Decline(ref session.Ref, hostPath string) error
+	Decline(ctx context.Context, ref session.Ref, hostPath string) error
 }
 
 // Options shape the tools.
