@@ -11,13 +11,14 @@
 //	go test ./test/cases -run 'TestCases/state' -engine gvisor
 //
 // Flags: -engine names the engines by comma (every one that works here by
-// default), -environment the Python environment (the default one lacks some
-// packages that cases need), -corpus other files in the same format, -servers
-// how many cases run at one time. BIOCAGE_TEST_BINARY names the binary; without it the tests
-// build one.
+// default), -environment the Python environment, -corpus other files in the same
+// format, -servers how many cases run at one time. BIOCAGE_TEST_BINARY names the
+// binary; without it the tests build one. A case that needs packages which the
+// environment lacks gets one that is built from testdata/extras.toml.
 //
-// A case that needs what the machine lacks is skipped with the reason, never
-// counted as passed. A case of the level `must` fails the test; one of the
+// A case that needs what the machine lacks is skipped with the reason, or fails
+// where CI=true; it is never counted as passed. One that means nothing on an
+// engine is told ("does not apply") and has no sub-test there. A case of the level `must` fails the test; one of the
 // level `should` does so too, unless known.txt lists it with the reason. After
 // every case nothing of its servers may be left on the machine, and whatever
 // the case is about, each answer must keep to the rules that hold for all.
