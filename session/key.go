@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 const keyBytes = 32
@@ -36,7 +37,9 @@ func readKey(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the key of session handles: %w", err)
 	}
-	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
+	// Windows has no such modes; there the user's directory keeps others out.
+	exposed := runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
+	if !info.Mode().IsRegular() || exposed {
 		return nil, fmt.Errorf("%w: run chmod 600 %s, or remove it to have a new one made (handles of earlier answers end with it)", ErrKeyExposed, file)
 	}
 	key := make([]byte, keyBytes+1)
