@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
 
 async def run(peer: Peer, code: str, **more: object) -> Answer:
-    """Run code to its end, as a model does: what outlasts the answer is waited for."""
-    return await rest_of(peer, await peer.call("python_run", {"code": code, **more}))
+    """Run code to its end, as a model does: what outlasts the answer is waited for, and a slow start too."""
+    answer = await peer.call("python_run", {"code": code, **more})
+    for _ in range(10):
+        if "still being started" not in str((answer.result or {}).get("error")):
+            break
+        answer = await peer.call("python_run", {"code": code, **more})
+    return await rest_of(peer, answer)
 
 
 async def rest_of(peer: Peer, answer: Answer) -> Answer:
