@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"slices"
 	"strings"
 )
 
@@ -24,9 +25,14 @@ type minter struct{ key []byte }
 
 // mint makes a handle for a principal.
 func (m minter) mint(principal string) string {
-	random := make([]byte, randomBytes, randomBytes+proofBytes)
+	random := make([]byte, randomBytes)
 	rand.Read(random)
-	return handlePrefix + strings.ToLower(letters().EncodeToString(append(random, m.proof(random, principal)...)))
+	return m.handle(random, principal)
+}
+
+func (m minter) handle(random []byte, principal string) string {
+	raw := slices.Concat(random, m.proof(random, principal))
+	return handlePrefix + strings.ToLower(letters().EncodeToString(raw))
 }
 
 // made tells whether handle was made for principal.

@@ -47,7 +47,7 @@ func TestHandles(t *testing.T) {
 
 func FuzzHandle(f *testing.F) {
 	m := minter{key: []byte("a key")}
-	good := m.mint("alice")
+	good := m.handle(make([]byte, randomBytes), "alice") // the same in every process
 	for _, seed := range []string{good, "", "sbx_", "work", strings.ToUpper(good), good[:len(good)-1], handlePrefix + strings.Repeat("a", 40), "a\x00b", "é"} {
 		f.Add(seed)
 	}
