@@ -37,9 +37,10 @@ func (h host) serveHTTP(ctx context.Context, l net.Listener, s *server.MCPServer
 		Server: s,
 		Log:    h.log,
 		// What the guard refuses is counted too, and it stands before the figures.
-		Guard:   func(next http.Handler) http.Handler { return w.metrics.Requests(guard(next)) },
-		Metrics: w.metrics.Handler(),
-		TLSCert: cfg.TLSCert, TLSKey: cfg.TLSKey,
+		Guard:     func(next http.Handler) http.Handler { return w.metrics.Requests(guard(next)) },
+		Metrics:   w.metrics.Handler(),
+		Principal: principal,
+		TLSCert:   cfg.TLSCert, TLSKey: cfg.TLSKey,
 		Limits: serve.Limits{Body: int64(cfg.MaxBody), Connections: cfg.MaxConnections},
 		Drain:  drain,
 	}
@@ -64,17 +65,34 @@ func (h host) guard() (func(http.Handler) http.Handler, error) {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			sum, ok := sha256.Sum256([]byte(given)), 0
-			for _, token := range tokens {
-				want := sha256.Sum256([]byte(token))
-				ok |= subtle.ConstantTimeCompare(sum[:], want[:])
-			}
-			if ok != 1 {
+			principal := whose(tokens, given)
+			if principal == "" {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				http.Error(w, "This server wants a token; send it in the header Authorization: Bearer TOKEN.", http.StatusUnauthorized)
 				return
 			}
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), principalKey{}, principal)))
 		})
 	}, nil
+}
+
+type principalKey struct{}
+
+// principal is whose token a request brought.
+func principal(ctx context.Context) string {
+	name, _ := ctx.Value(principalKey{}).(string)
+	return name
+}
+
+// whose names the token that was given, in the same time whichever it is; ""
+// when it is none of them.
+func whose(tokens []string, given string) (name string) {
+	sum := sha256.Sum256([]byte(given))
+	for i, token := range tokens {
+		want := sha256.Sum256([]byte(token))
+		if subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
+			name = fmt.Sprintf("token#%d", i+1)
+		}
+	}
+	return name
 }

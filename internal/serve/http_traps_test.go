@@ -198,7 +198,7 @@ func TestBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	if response.StatusCode != 413 {
+	if response.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a long body without a length: %d", response.StatusCode)
 	}
 	for _, tt := range []struct {
@@ -344,7 +344,7 @@ func TestManyDisconnectsLeaveNothing(t *testing.T) {
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for runtime.NumGoroutine() > before+5 && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // goroutines of net/http tell nobody of their end
+		time.Sleep(10 * time.Millisecond) // goroutines of net/http tell nobody of their end
 	}
 	if got := runtime.NumGoroutine(); got > before+5 {
 		t.Errorf("%d goroutines, there were %d before", got, before)
