@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Installs the official MCP clients that the interoperability tests drive, below
-# build/interop: the Python SDK in its versions 1 and 2, each in a virtual
-# environment of its own, and the Inspector with a Node.js that is new enough
-# for it. Everything is pinned, the Python packages by hashes, the Node.js
-# packages by the integrity values of package-lock.json. Does nothing when all
-# is there.
+# Installs the MCP clients that the interoperability tests drive, below
+# build/interop: the official Python SDK in its versions 1 and 2, each in a
+# virtual environment of its own, the latter with FastMCP; and the official
+# TypeScript SDK in its versions 1 and 2, the Inspector and the conformance
+# suite, with a Node.js that is new enough for them. Everything is pinned, the
+# Python packages by hashes, the Node.js packages by the integrity values of
+# package-lock.json. Does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 from=test/interop
@@ -14,7 +15,7 @@ mkdir -p "$to"
 python_sdk() {
 	local venv=$to/mcp$1 wanted=$from/requirements-mcp$1.txt
 	if cmp -s "$wanted" "$venv/installed.txt"; then return; fi
-	if ! python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+	if ! python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
 		scripts/apt-install.sh python3 python3-venv
 	fi
 	rm -rf "$venv"

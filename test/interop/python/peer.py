@@ -11,11 +11,25 @@ RESULT_KEY = "biocage/result"
 
 @dataclass
 class Server:
-    """How the server is started."""
+    """How the server is started; or, with a url, where it listens and what it wants to see."""
 
-    command: str
-    args: list[str]
-    env: dict[str, str]
+    command: str = ""
+    args: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+    token: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """HTTP headers of every request."""
+        return {"Authorization": f"Bearer {self.token}"}
+
+    @property
+    def transport(self) -> str:
+        """The name of the transport."""
+        if not self.url:
+            return "stdio"
+        return "sse" if self.url.endswith("/sse") else "http"
 
 
 @dataclass
@@ -57,6 +71,7 @@ class Peer(Protocol):
 
     protocol: str
     notices: Notices
+    session: str  # the handle that the first answer told; passed in every later call
 
     async def tools(self) -> list[str]:
         """Names of the tools, in the order in which they came."""
@@ -88,3 +103,13 @@ def split(content: list[Any], *, link_type: str = "resource_link") -> tuple[list
             message = f"unexpected block {block.type}"
             raise ValueError(message)
     return texts, images, links
+
+
+def in_session(session: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Pass the handle on, as a model does."""
+    return {"session": session, **arguments} if session else arguments
+
+
+def session_of(meta: dict[str, Any]) -> str:
+    """Read the handle from an answer's _meta."""
+    return str((meta.get(RESULT_KEY) or {}).get("session") or "")

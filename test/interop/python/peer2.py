@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
-from peer import RESULT_KEY, Answer, Notices, Server, split
+from peer import RESULT_KEY, Answer, Notices, Server, in_session, session_of, split
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,6 +25,7 @@ class Peer2:
     def __init__(self) -> None:
         """Without a client; connect gives it one."""
         self.protocol = ""
+        self.session = ""
         self.notices = Notices()
         self.client: Client
 
@@ -39,11 +43,12 @@ class Peer2:
     async def call(self, name: str, arguments: dict[str, Any], *, progress: bool = False) -> Answer:
         """Call a tool."""
         begin = time.monotonic()
-        done = await self.client.call_tool(name, arguments, progress_callback=ignore if progress else None)
+        done = await self.client.call_tool(name, in_session(self.session, arguments), progress_callback=ignore if progress else None)
         seconds = time.monotonic() - begin
         texts, images, links = split(done.content)
         meta = dict(done.meta or {})
         size = len(done.model_dump_json(by_alias=True, exclude_none=True).encode())
+        self.session = self.session or session_of(meta)
         return Answer(bool(done.is_error), texts, images, links, meta.get(RESULT_KEY), size, seconds)
 
     async def call_and_cancel(self, name: str, arguments: dict[str, Any], after: float) -> None:
@@ -63,12 +68,20 @@ async def ignore(progress: float, total: float | None, message: str | None) -> N
     """Ask for progress; the message handler counts it."""
 
 
+def transport(server: Server) -> Any:  # noqa: ANN401 - the SDK's union of transports
+    """Choose the transport."""
+    if server.transport == "http":
+        return streamable_http_client(server.url, http_client=create_mcp_http_client(headers=server.headers))
+    if server.transport == "sse":
+        return sse_client(server.url, headers=server.headers)
+    return StdioServerParameters(command=server.command, args=server.args, env=server.env)
+
+
 @asynccontextmanager
 async def connect(server: Server) -> AsyncIterator[Peer2]:
-    """Start a server; the SDK chooses the protocol's revision."""
-    params = StdioServerParameters(command=server.command, args=server.args, env=server.env)
+    """Connect; the SDK chooses the protocol's revision."""
     peer = Peer2()
-    async with Client(params, message_handler=peer.handle) as client:
+    async with Client(transport(server), message_handler=peer.handle) as client:
         peer.client = client
         peer.protocol = client.protocol_version
         yield peer

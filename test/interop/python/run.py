@@ -1,10 +1,11 @@
 """Play the scenarios with the SDK of this environment and print facts as JSON.
 
 usage: run.py SDK SCENARIO[,SCENARIO...] NAME=VALUE... -- COMMAND [ARGUMENT...]
+       run.py SDK SCENARIO[,SCENARIO...] TOKEN=VALUE -- URL
 
-SDK is 1 or 2; NAME=VALUE is the server's environment. The output is one JSON
-object on standard output, a key for each scenario; a scenario that failed on
-the client's side is {"failed": TRACEBACK}.
+SDK is 1, 2 or fast; NAME=VALUE is the server's environment. The output is one
+JSON object on standard output, a key for each scenario; a scenario that failed
+on the client's side is {"failed": TRACEBACK}.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 import anyio
 
 from peer import Server
-from scenarios import SCENARIOS
+from scenarios import SCENARIOS, kept_by
 
 PATIENCE = 120  # seconds for one scenario
 AT_ONCE = 3  # most of a scenario is waiting
@@ -30,7 +31,10 @@ def parse(words: list[str]) -> tuple[str, list[str], Server]:
     split = words.index("--")
     sdk, names, *env = words[:split]
     command, *args = words[split + 1 :]
-    return sdk, names.split(","), Server(command, args, dict(pair.split("=", 1) for pair in env))
+    pairs = dict(pair.split("=", 1) for pair in env)
+    if command.startswith("http"):
+        return sdk, names.split(","), Server(url=command, token=pairs["TOKEN"])
+    return sdk, names.split(","), Server(command, args, pairs)
 
 
 async def play(sdk: str, names: list[str], server: Server) -> dict[str, Any]:
@@ -45,6 +49,9 @@ async def play(sdk: str, names: list[str], server: Server) -> dict[str, Any]:
                 with anyio.fail_after(PATIENCE):
                     async with connect(server) as peer:
                         facts[name] = await SCENARIOS[name](peer)
+                if name == "kept":
+                    async with connect(server) as peer:
+                        facts[name] |= await kept_by(peer, facts[name]["session"])
         except Exception:  # noqa: BLE001 - whatever it is, the tests tell it
             facts[name] = {"failed": traceback.format_exc()}
 

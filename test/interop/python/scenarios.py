@@ -103,17 +103,18 @@ async def progress(peer: Peer) -> Facts:
     """Watch a cell of 3 seconds, and a second afterwards."""
     await run(peer, "import time")
     code = "for i in range(30):\n    print('step', i)\n    time.sleep(0.1)"
+    before = len(peer.notices.times)  # there are clients that always ask
     begin = time.monotonic()
     answer = await peer.call("python_run", {"code": code}, progress=True)
     end = time.monotonic()
     await anyio.sleep(1)
-    times = peer.notices.times
+    times = peer.notices.times[before:]
     return {
         "answer": answer,
         "during": sum(1 for at in times if begin <= at <= end),
         # The SDK may hand on what came before the answer a moment after it.
         "late": sum(1 for at in times if at > end + 0.1),
-        "values": peer.notices.values,
+        "values": peer.notices.values[before:],
     }
 
 
@@ -160,6 +161,23 @@ async def long(peer: Peer) -> Facts:
     return {"first": first, "busy": busy, "rest": rest, "stopped": stopped, "after": await run(peer, "kept")}
 
 
+async def every(peer: Peer) -> Facts:
+    """Play what every client does over every transport, in one session."""
+    return {name: await SCENARIOS[name](peer) for name in EVERY}
+
+
+async def kept(peer: Peer) -> Facts:
+    """Leave a variable for the next connection, see kept_by."""
+    await run(peer, "kept = 42")
+    return {"session": peer.session}
+
+
+async def kept_by(peer: Peer, session: str) -> Facts:
+    """Come back, and go on in the same session by its handle."""
+    peer.session = session
+    return {"after": await run(peer, "kept")}
+
+
 async def meta(peer: Peer) -> Facts:
     """Call every tool; each answer must carry its result object."""
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -175,6 +193,8 @@ async def meta(peer: Peer) -> Facts:
     return {name: await peer.call(name, arguments) for name, arguments in calls}
 
 
+EVERY = ("tools", "state", "progress", "cancel", "large", "parallel")
+
 SCENARIOS: dict[str, Scenario] = {
     "tools": tools,
     "state": state,
@@ -187,4 +207,6 @@ SCENARIOS: dict[str, Scenario] = {
     "parallel": parallel,
     "long": long,
     "meta": meta,
+    "every": every,
+    "kept": kept,
 }
