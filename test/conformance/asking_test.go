@@ -10,13 +10,14 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/biocypher/biocage-mcp/internal/serve"
 )
 
 // askingTools need something of the client: through requests to it in the
 // older revisions, through input-required results in the newer.
 func askingTools() []server.ServerTool {
 	return []server.ServerTool{
-		tool("test_sampling", []byte(`{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`), sample),
 		elicitor("test_elicitation", object(map[string]any{
 			"username": map[string]any{"type": "string", "description": "User's response"},
 			"email":    map[string]any{"type": "string", "description": "User's email address"},
@@ -47,11 +48,7 @@ func askingTools() []server.ServerTool {
 		}),
 		tool("test_input_required_result_multi_round", nil, twoRounds),
 		tool("test_input_required_result_capabilities", nil, onlyWhatTheClientCan),
-		tool("test_missing_capability", nil, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			b := server.NewInputRequestBuilder("")
-			askCapital(b)
-			return b.ToolResult(), nil
-		}),
+		tool("test_missing_capability", nil, needsSampling),
 	}
 }
 
@@ -69,17 +66,6 @@ func object(properties map[string]any, required ...string) map[string]any {
 		schema["required"] = required
 	}
 	return schema
-}
-
-func sample(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	answer, err := server.ServerFromContext(ctx).RequestSampling(ctx, mcp.CreateMessageRequest{
-		Request:             mcp.Request{Method: string(mcp.MethodSamplingCreateMessage)},
-		CreateMessageParams: question(r.GetString("prompt", ""), 100),
-	})
-	if err != nil {
-		return nil, err
-	}
-	return mcp.NewToolResultText(fmt.Sprintf("LLM response: %v", answer.Content)), nil
 }
 
 func elicitor(name string, schema map[string]any) server.ServerTool {
@@ -211,6 +197,27 @@ func twoRounds(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, e
 		ask("step1", "Step 1: What is your name?", "name", "string")(b)
 		return b.ToolResult(), nil
 	}
+}
+
+// needsSampling cannot work for a client that has no model.
+func needsSampling(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if can := r.Params.Meta.ClientCapabilities(); can == nil || can.Sampling == nil {
+		return nil, lacksSampling{}
+	}
+	b := server.NewInputRequestBuilder("")
+	askCapital(b)
+	return b.ToolResult(), nil
+}
+
+// lacksSampling goes out with the code that the protocol has for it.
+type lacksSampling struct{}
+
+var _ serve.Coded = lacksSampling{}
+
+func (lacksSampling) Error() string { return "the client must declare sampling" }
+
+func (lacksSampling) RPC(bool) (code int, data any) {
+	return mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, map[string]any{"requiredCapabilities": map[string]any{"sampling": map[string]any{}}}
 }
 
 // onlyWhatTheClientCan asks for what the client has declared.

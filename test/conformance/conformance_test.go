@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"maps"
-	"net/http/httptest"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,15 +116,25 @@ func start(t *testing.T) string {
 		Version: "fixtures",
 		Tools:   slices.Concat(plainTools(), tellingTools(), askingTools()),
 	})
-	s.EnableSampling()
 	server.WithElicitation()(s)
-	server.WithLogging()(s)
 	server.WithCompletions()(s)
 	addResources(s)
 	addPrompts(s)
-	h := httptest.NewServer(server.NewStreamableHTTPServer(s))
-	t.Cleanup(h.Close)
-	return h.URL
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := serve.HTTP{Server: s, Log: slog.New(slog.DiscardHandler)}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- front.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return "http://" + l.Addr().String()
 }
 
 // installed gives Node.js and the suite, which test/interop/setup.sh installs.

@@ -69,7 +69,6 @@ const headerSchema = `{
 // tellingTools notify while they run.
 func tellingTools() []server.ServerTool {
 	return []server.ServerTool{
-		tool("test_tool_with_logging", nil, logThrice),
 		tool("test_logging_tool", nil, nothing), // says nothing to who has not asked for a level
 		tool("test_tool_with_progress", nil, func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			if r.Params.Meta == nil || r.Params.Meta.ProgressToken == nil {
@@ -87,16 +86,6 @@ func tellingTools() []server.ServerTool {
 			return mcp.NewToolResultText("done"), nil
 		}),
 	}
-}
-
-func logThrice(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	for _, text := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-		if err := notify(ctx, string(mcp.MethodNotificationMessage), map[string]any{"level": "info", "data": text}); err != nil {
-			return nil, err
-		}
-		time.Sleep(50 * time.Millisecond) // as the scenario asks
-	}
-	return mcp.NewToolResultText("done"), nil
 }
 
 func notify(ctx context.Context, method string, params map[string]any) error {
