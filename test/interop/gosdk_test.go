@@ -155,7 +155,8 @@ func goTools(ctx context.Context, p *goPeer) (any, error) {
 }
 
 func goState(ctx context.Context, p *goPeer) (any, error) {
-	if _, err := p.run(ctx, "kept = []"); err != nil {
+	first, err := p.run(ctx, "kept = []")
+	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -166,7 +167,7 @@ func goState(ctx context.Context, p *goPeer) (any, error) {
 	}
 	seconds := time.Since(begin).Seconds()
 	last, err := p.run(ctx, "(len(kept), sum(kept))")
-	return map[string]any{"last": last, "seconds": seconds}, err
+	return map[string]any{"first": first, "last": last, "seconds": seconds}, err
 }
 
 // goCancel gives a call up; the connection must outlive that.

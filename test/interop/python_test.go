@@ -117,9 +117,13 @@ func judgeTools(t *testing.T, raw json.RawMessage) {
 
 func judgeState(t *testing.T, raw json.RawMessage) {
 	facts := parse[struct {
+		First   answer  `json:"first"`
 		Last    answer  `json:"last"`
 		Seconds float64 `json:"seconds"`
 	}](t, raw)
+	if r := facts.First.run(t); !r.Success || r.Restarted {
+		t.Errorf("the first call failed: %.1000s", facts.First.Result)
+	}
 	facts.Last.value(t, "(100, 4950)")
 	t.Logf("100 calls took %.2f s", facts.Seconds)
 }

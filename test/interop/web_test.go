@@ -47,17 +47,24 @@ func (l lab) listen(t *testing.T) *web {
 		}
 	})
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		answer, err := http.Get(w.url + "/healthz")
-		if err == nil {
-			_ = answer.Body.Close() // nothing was read
-			if answer.StatusCode == http.StatusOK {
-				return w
-			}
+		if w.answers() {
+			return w
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the server does not listen: %v\n%s", err, log.String())
+			t.Fatalf("the server does not listen:\n%s", log.String())
 		}
 	}
+}
+
+// answers tells whether the server is there and well.
+func (w *web) answers() bool {
+	client := &http.Client{Transport: bearer(w.token)}
+	answer, err := client.Get(w.url + "/healthz")
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close() // nothing was read
+	return answer.StatusCode == http.StatusOK
 }
 
 // freeAddress is a place of this machine where nobody listens.

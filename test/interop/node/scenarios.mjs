@@ -29,11 +29,11 @@ async function tools(peer) {
 
 /** Keep a variable over 100 calls. */
 async function state(peer) {
-  await run(peer, "kept = []");
+  const first = await run(peer, "kept = []");
   const begin = performance.now();
   for (let number = 0; number < 100; number++) await run(peer, `kept.append(${number})`);
   const seconds = (performance.now() - begin) / 1000;
-  return { last: await run(peer, "(len(kept), sum(kept))"), seconds };
+  return { first, last: await run(peer, "(len(kept), sum(kept))"), seconds };
 }
 
 /** Cancel in the middle of a cell. */

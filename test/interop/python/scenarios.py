@@ -40,12 +40,12 @@ async def tools(peer: Peer) -> Facts:
 
 async def state(peer: Peer) -> Facts:
     """Keep a variable over 100 calls."""
-    await run(peer, "kept = []")
+    first = await run(peer, "kept = []")
     begin = time.monotonic()
     for number in range(100):
         await run(peer, f"kept.append({number})")
     seconds = time.monotonic() - begin
-    return {"last": await run(peer, "(len(kept), sum(kept))"), "seconds": seconds}
+    return {"first": first, "last": await run(peer, "(len(kept), sum(kept))"), "seconds": seconds}
 
 
 async def figure(peer: Peer) -> Facts:
