@@ -190,7 +190,15 @@ func TestBodies(t *testing.T) {
 	id := w.begin(initialize)
 	mine := []string{headerSession, id}
 	long := `{"jsonrpc":"2.0","id":1,"method":"ping","x":"` + strings.Repeat("x", limit) + `"}`
-	w.expect(413, "in parts", "POST", "/mcp", long, mine...)
+	w.expect(413, `"id":1,"error":{"code":-32600,"message":"The message is longer than 1048576 bytes; send large files in parts`, "POST", "/mcp", long, mine...)
+	far := w.request("POST", "/mcp", "", mine...)
+	far.Body, far.ContentLength = io.NopCloser(strings.NewReader("x")), maxSkipped+1
+	if response, err := http.DefaultTransport.RoundTrip(far); err == nil {
+		response.Body.Close()
+		if response.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("a far too long body: %d", response.StatusCode)
+		}
+	}
 	chunked := w.request("POST", "/mcp", "", mine...)
 	chunked.Body, chunked.ContentLength = io.NopCloser(strings.NewReader(long)), -1
 	response, err := http.DefaultClient.Do(chunked)
