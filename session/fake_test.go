@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -153,7 +155,8 @@ type fakeAgent struct {
 	load   time.Duration
 	pings  int // that came before the start's reply
 	loaded bool
-	room   int // bytes that files may have together; 0 is no limit
+	room   int  // bytes that files may have together; 0 is no limit
+	died   bool // the worker ended since the last cell
 	gone   chan struct{}
 }
 
@@ -269,10 +272,17 @@ func (a *fakeAgent) handle(req fakeRequest, body []byte) bool {
 			a.cell = nil
 		}
 		time.Sleep(a.resets)
-		a.n = 0
+		a.n, a.died = 0, false
 		if !req.KeepFiles {
-			clear(a.files)
+			maps.DeleteFunc(a.files, func(name string, _ []byte) bool { return !strings.HasPrefix(name, "/") })
 		}
+	case "list_files_request":
+		list, err := json.Marshal(a.listing())
+		if err != nil {
+			panic(err)
+		}
+		a.sendRaw(ok, list)
+		return true
 	case "inspect_request":
 		ok["variables"] = []map[string]any{{"name": "n", "type": "int", "summary": fmt.Sprint(a.n)}}
 	case "write_file_request":
@@ -310,6 +320,12 @@ func (a *fakeAgent) run(c *fakeCell) {
 		a.n = 0
 		a.mu.Unlock()
 	}
+	a.mu.Lock()
+	if a.died {
+		a.died = false
+		reply["restarted"], reply["death"] = true, map[string]any{"cause": "self", "exit_code": 3}
+	}
+	a.mu.Unlock()
 	var parts []any
 	switch c.code {
 	case "n += 1":
@@ -341,8 +357,16 @@ func (a *fakeAgent) run(c *fakeCell) {
 			parts = []any{"result", "'slept'"}
 		}
 	case "stubborn": // only the ladder's last rung helps
-		<-c.int1
-		time.Sleep(time.Duration(c.graceMS) * time.Millisecond)
+		select {
+		case <-c.int1:
+		case <-a.gone:
+			return
+		}
+		select {
+		case <-time.After(time.Duration(c.graceMS) * time.Millisecond):
+		case <-a.gone:
+			return
+		}
 		reply["interrupted"] = true
 		died("interrupt", 9)
 	case "wedge": // the supervisor itself stops answering

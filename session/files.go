@@ -245,6 +245,7 @@ func (s *session) fileError(k *kernel, name string, err error) error {
 	message := fmt.Sprintf(text, shown)
 	if refused.Code == "not_found" {
 		s.mu.Lock()
+		s.reclaim(s.run)
 		if s.pendingLoss != "" {
 			message += " The sandbox was replaced: " + s.pendingLoss + "."
 		}

@@ -78,7 +78,9 @@ func (s *session) reset(ctx context.Context, req ResetRequest) (ResetResult, err
 	if ctx.Err() != nil {
 		return ResetResult{}, context.Cause(ctx)
 	}
-	if err := s.resetIn(ctx, k, req.KeepFiles); err != nil {
+	err = s.resetIn(ctx, k, req.KeepFiles)
+	replaced := err != nil
+	if replaced {
 		// The sandbox itself does not answer: a new one is a reset too,
 		// only the files are lost with it.
 		s.m.log.WarnContext(ctx, "reset by a new sandbox", slog.String("session", s.label), slog.Any("error", err))
@@ -95,10 +97,8 @@ func (s *session) reset(ctx context.Context, req ResetRequest) (ResetResult, err
 		}
 	}
 	s.mu.Lock()
-	s.cells, s.pendingLoss = 0, ""
-	if ctx.Err() != nil {
-		s.pendingLoss = lateReset(req.KeepFiles)
-	}
+	s.cells = 0
+	s.settleLoss(ctx, req.KeepFiles, replaced)
 	s.mu.Unlock()
 	return ResetResult{Session: s.handle, SandboxID: k.sandbox.ID()}, nil
 }

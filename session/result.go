@@ -33,14 +33,11 @@ type outcome struct {
 // makeResult turns an outcome into the result object.
 func (s *session) makeResult(k *kernel, r *run, o outcome) RunResult {
 	res := RunResult{Status: StatusDone, RunID: r.id, Session: s.handle, Files: []FileRef{}, ExecutionTime: o.took.Seconds()}
-	if loss := s.takeLoss(); loss != "" {
-		res.Restarted, res.RestartReason = true, loss
-	}
 	s.fillOutput(&res, r, o.reply)
 	res.SpoolSizes = k.spoolSizes(o.reply)
 	switch {
 	case o.err != nil:
-		s.fillLost(&res, k, o)
+		r.lost = s.fillLost(&res, k, o)
 	case o.reply.Status == pyagent.StatusDied:
 		s.fillDeath(&res, k, r, o)
 	case o.cause != nil && o.reply.Interrupted:
@@ -52,6 +49,9 @@ func (s *session) makeResult(k *kernel, r *run, o outcome) RunResult {
 	}
 	if o.err == nil && o.reply.Status != pyagent.StatusDied && o.reply.Restarted {
 		res.Restarted, res.RestartReason = true, endedBetween(o.reply.Death)
+	}
+	if r.earlier = s.takeLoss(); r.earlier != "" {
+		res.Restarted, res.RestartReason = true, addLoss(r.earlier, res.RestartReason)
 	}
 	return res
 }
@@ -295,12 +295,13 @@ func (s *session) oomKilled(k *kernel, d *pyagent.Death) bool {
 	return st.OOMKills > seen
 }
 
-// fillLost: the whole sandbox is gone, or the agent refused the cell.
-func (s *session) fillLost(res *RunResult, k *kernel, o outcome) {
+// fillLost: the whole sandbox is gone, which it tells, or the agent refused the
+// cell.
+func (s *session) fillLost(res *RunResult, k *kernel, o outcome) bool {
 	res.ExitCode = exitException
 	if refused, ok := errors.AsType[*pyagent.RequestError](o.err); ok {
 		res.Error = &RunError{Kind: KindSandbox, Message: "The sandbox refused the code: " + refused.Message, Hint: "Call session_reset, then run the code again."}
-		return
+		return false
 	}
 	k.markGone(o.err)
 	s.forgetLost(k)
@@ -321,6 +322,7 @@ func (s *session) fillLost(res *RunResult, k *kernel, o outcome) {
 		res.ExitCode = exitKilled
 	}
 	res.Error.Hint = "Variables and files of the workspace are gone; the next call starts in a new sandbox."
+	return true
 }
 
 // forgetLost makes the next call start a new sandbox without telling again

@@ -22,6 +22,13 @@ type run struct {
 	stop    chan stopCause // capacity 1: the first cause counts
 	done    chan struct{}
 	result  RunResult // valid after done
+
+	readers int    // calls that wait for the result; guarded by the session's mu
+	read    bool   // some call has it; guarded by the session's mu
+	passed  bool   // a later run has begun; guarded by the session's mu
+	reset   bool   // a reset was asked for meanwhile; guarded by the session's mu
+	earlier string // the loss before it that its result tells; valid after done
+	lost    bool   // its sandbox went with it; valid after done
 }
 
 // A stopCause says why a run is interrupted before its own end.
@@ -193,6 +200,7 @@ func (s *session) begin(ctx context.Context, code string, limit time.Duration) (
 	}
 	maxOutput := s.maxOutput()
 	s.mu.Lock()
+	s.reclaim(s.run)
 	s.runs++
 	s.cells++
 	r := &run{
@@ -298,14 +306,16 @@ func (s *session) stopAfterFailure(k *kernel) {
 		return // it has been given up or replaced already
 	}
 	s.boot = nil
-	s.pendingLoss = "the run before failed and run.stop_session_on_failure is set; variables and files of the workspace are gone"
+	s.pendingLoss = addLoss(s.pendingLoss, "the run before failed and run.stop_session_on_failure is set; variables and files of the workspace are gone")
 	s.mu.Unlock()
 	s.discard(k)
 }
 
 // await waits for a run's result, or answers that it is still running. The end
 // of ctx leaves the run alone.
-func (s *session) await(ctx context.Context, r *run, within time.Duration, progress func(Progress)) (RunResult, error) {
+func (s *session) await(ctx context.Context, r *run, within time.Duration, progress func(Progress)) (res RunResult, err error) {
+	s.attend(r)
+	defer func() { s.unattend(r, err == nil && res.Status == StatusDone) }()
 	due := time.NewTimer(within)
 	defer due.Stop()
 	beat := time.NewTicker(500 * time.Millisecond)

@@ -166,7 +166,7 @@ func (s *session) lose(b *boot) {
 	first := s.boot == b
 	if first {
 		s.boot = nil
-		s.pendingLoss = fmt.Sprintf("%s; variables and files of the workspace are gone", b.kernel.why)
+		s.pendingLoss = addLoss(s.pendingLoss, fmt.Sprintf("%s; variables and files of the workspace are gone", b.kernel.why))
 	}
 	s.mu.Unlock()
 	if first {
@@ -244,13 +244,4 @@ func (s *session) withOthers(err error) error {
 		tooMany.Own = s.m.own(s.owner, s)
 	}
 	return err
-}
-
-// takeLoss gives the loss that no answer has told yet, once.
-func (s *session) takeLoss() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	loss := s.pendingLoss
-	s.pendingLoss = ""
-	return loss
 }
