@@ -11,8 +11,9 @@ const writeTimeout = 20 * time.Second
 
 // events writes a stream of server-sent events. It is used by one goroutine.
 type events struct {
-	w    http.ResponseWriter
-	open bool
+	w      http.ResponseWriter
+	within time.Duration // the client must read what is written
+	open   bool
 }
 
 // start sends the head of the stream, once.
@@ -52,7 +53,7 @@ func (e *events) beat() error {
 // flush writes a text to the client, who must read it within a bound.
 func (e *events) flush(text string) error {
 	control := http.NewResponseController(e.w)
-	limitWrite(e.w, writeTimeout)
+	limitWrite(e.w, e.within)
 	if text != "" {
 		if _, err := e.w.Write([]byte(text)); err != nil {
 			return fmt.Errorf("write event: %w", err)

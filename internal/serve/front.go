@@ -23,6 +23,7 @@ type Limits struct {
 	SessionsEach int           // of one principal; 512
 	Idle         time.Duration // a protocol session that nobody used for so long ends; 12 h
 	Connections  int           // at one time; 256
+	Write        time.Duration // for a client to read what a stream brings; 20 s
 }
 
 func (l Limits) orDefaults() Limits {
@@ -35,6 +36,7 @@ func (l Limits) orDefaults() Limits {
 		SessionsEach: orDefault(l.SessionsEach, 512),
 		Idle:         orDefault(l.Idle, 12*time.Hour),
 		Connections:  orDefault(l.Connections, 256),
+		Write:        orDefault(l.Write, writeTimeout),
 	}
 }
 

@@ -20,7 +20,7 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, http.StatusBadRequest, m.ID, *bad)
 		return
 	}
-	x := &exchange{front: f, w: w, r: r, events: events{w: w}, m: m, body: body, principal: f.whose(r.Context())}
+	x := &exchange{front: f, w: w, r: r, events: events{w: w, within: f.limits.Write}, m: m, body: body, principal: f.whose(r.Context())}
 	var isJSON bool
 	isJSON, x.canStream = accepts(r.Header)
 	if !isJSON && !x.canStream {

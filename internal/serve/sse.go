@@ -20,7 +20,7 @@ func (f *front) sse(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(errDisconnected)
-	out := &events{w: w}
+	out := &events{w: w, within: f.limits.Write}
 	var c *conn
 	s, err := f.sessions.open(ctx, f.whose(ctx), func(s *session) {
 		c = newConn(f.responder, s.peer, s.calls, out)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 func TestTheOlderTransport(t *testing.T) {
@@ -131,4 +134,36 @@ func TestConnectionsWithARequestInHandAreKept(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(data), "HTTP/1.1 503 ") {
 		t.Errorf("one too many got %q, %v", data, err)
 	}
+}
+
+func TestAReaderWhoNeverReadsIsDropped(t *testing.T) {
+	big := tool("big", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(strings.Repeat("x", 900_000)), nil
+	})
+	w := serveWeb(t, Limits{Write: 200 * time.Millisecond}, big)
+	c, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /sse HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	head := make([]byte, 4096)
+	read := 0
+	for !strings.Contains(string(head[:read]), "sessionId=") {
+		n, err := c.Read(head[read:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += n
+	}
+	_, rest, _ := strings.Cut(string(head[:read]), "data: ")
+	address, _, _ := strings.Cut(rest, "\n")
+	for n := range 40 { // far more than sockets hold
+		if status, _, _ := w.do("POST", address, callLine(fmt.Sprint(n), "big", "")); status == http.StatusNotFound {
+			break // dropped already
+		}
+	}
+	within(t, w.gone, "the end of the stream that nobody reads")
 }

@@ -64,7 +64,7 @@ func (f *front) stream(w http.ResponseWriter, r *http.Request) {
 	defer f.sessions.listen(s, -1)
 	untimed(w)
 	defer limitWrite(w, writeTimeout)
-	out := &events{w: w}
+	out := &events{w: w, within: f.limits.Write}
 	beat := time.NewTicker(beatInterval)
 	defer beat.Stop()
 	err := out.start()
