@@ -14,7 +14,7 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test test-all check fmt lint unit race attacks agent env demo bench docs mcpb release-snapshot lock clean help
+.PHONY: build test test-all check fmt lint cross unit race attacks agent env demo bench docs mcpb release-snapshot lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
@@ -33,6 +33,9 @@ fmt: ## format the Go and Python sources
 
 lint: ## golangci-lint, which vets too
 	$(LINT) run --allow-parallel-runners ./...
+
+cross: ## compile for every system and processor of a release
+	scripts/cross.sh
 
 unit: ## the tests that need no engine
 	scripts/gotest.sh fast

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what a release holds below dist/, with goreleaser, and publishes
-# nothing. goreleaser is built once, which takes minutes. Its SBOMs need syft;
-# without it they are left out, and that is told.
+# nothing. goreleaser is built once, which takes minutes. What needs a tool that
+# is not there, SBOMs and the image, is left out, and that is told.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GVISOR=$1
@@ -11,6 +11,10 @@ fi
 skip=()
 if ! command -v syft >/dev/null; then
 	echo "no SBOM: syft is not installed" >&2
-	skip=(--skip=sbom)
+	skip+=(--skip=sbom)
+fi
+if ! docker buildx version >/dev/null 2>&1; then
+	echo "no image: docker buildx is not installed" >&2
+	skip+=(--skip=docker)
 fi
 build/tools/goreleaser release --snapshot --clean "${skip[@]}"
