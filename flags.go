@@ -122,15 +122,21 @@ func (f *flagSet) noArguments() error {
 	return nil
 }
 
+// configFile is where the configuration is read from. An empty variable is
+// one that is not set: a host passes what a user has left empty.
+func (f *flagSet) configFile(p process) string {
+	if f.config != "" {
+		return f.config
+	}
+	return p.getenv(config.FileVariable)
+}
+
 // load reads the configuration, once.
 func (f *flagSet) load(p process) (config.Config, error) {
 	if f.loaded != nil {
 		return *f.loaded, nil
 	}
-	src := config.Source{Name: f.config, Env: p.getenv, Variables: p.variables(), Flags: f.values}
-	if src.Name == "" {
-		src.Name = p.getenv(config.FileVariable)
-	}
+	src := config.Source{Name: f.configFile(p), Env: p.getenv, Variables: p.variables(), Flags: f.values}
 	if src.Name != "" {
 		data, err := readBounded(src.Name, maxConfig)
 		if err != nil {

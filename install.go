@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -23,7 +21,9 @@ The rest of the host's file stays as it is; a backup is kept beside it.
   --print                   print what to add, and where, and change nothing
   --dry-run                 say what would be changed, and change nothing
 
---config, --engine, --log-level and --log-format are passed on to the server.
+--config, --engine, --log-level and --log-format are passed on to the server, and
+so are BIOCAGE_CONFIG, BIOCAGE_ENGINE, BIOCAGE_LOG_LEVEL and BIOCAGE_LOG_FORMAT.
+No other variable of this shell is.
 `
 
 const uninstallHelp = `Take this program out of the servers that a host starts. A backup of the host's
@@ -50,6 +50,9 @@ type installation struct {
 func runInstall(_ context.Context, p process, args []string) error {
 	in, done, err := parseInstallation(p, "install", installHelp, args)
 	if done || err != nil {
+		return err
+	}
+	if err := p.sayNotPassedOn(); err != nil {
 		return err
 	}
 	if in.show {
@@ -130,7 +133,7 @@ func parseInstallation(p process, name, help string, args []string) (in installa
 	if _, err := f.load(p); err != nil {
 		return in, false, err
 	}
-	in.server, err = f.server(in.name)
+	in.server, err = f.server(p, in.name)
 	return in, false, err
 }
 
@@ -142,32 +145,4 @@ func (p process) place() (hosts.Place, error) {
 		home = p.getenv("USERPROFILE")
 	}
 	return hosts.Place{OS: runtime.GOOS, Home: home, Project: dir, Getenv: p.getenv}, err
-}
-
-// server is this program, with the flags that it was given.
-func (f *flagSet) server(name string) (hosts.Server, error) {
-	exe, err := os.Executable()
-	if err == nil {
-		exe, err = filepath.EvalSymlinks(exe)
-	}
-	if err != nil {
-		return hosts.Server{}, fmt.Errorf("this program's own path cannot be found: %w", err)
-	}
-	s := hosts.Server{Name: name, Command: exe, Args: []string{"serve"}}
-	if f.config != "" {
-		config, err := filepath.Abs(f.config) // the host starts elsewhere
-		if err != nil {
-			return s, err
-		}
-		s.Args = append(s.Args, "--config", config)
-	}
-	for _, flagName := range []string{"engine", "log-level", "log-format"} {
-		if value, ok := f.values[globalKeys()[flagName]]; ok {
-			s.Args = append(s.Args, "--"+flagName, value)
-		}
-	}
-	if err := s.Check(); errors.Is(err, hosts.ErrUnknown) {
-		return s, usageError{err.Error()}
-	}
-	return s, nil
 }

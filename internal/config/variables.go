@@ -21,7 +21,7 @@ func Strangers(variables []string) []string {
 // unknownVariables are those with our prefix that the configuration does not
 // know, sorted. What tests of the program are told is no part of it.
 func unknownVariables(variables []string) []string {
-	known := variableNames()
+	known := Variables()
 	var unknown []string
 	for _, name := range variables {
 		word, ours := strings.CutPrefix(name, EnvPrefix)
@@ -36,7 +36,7 @@ func unknownVariables(variables []string) []string {
 
 func nearestVariable(name string) string {
 	var words []string
-	for _, known := range variableNames() {
+	for _, known := range Variables() {
 		words = append(words, strings.ToLower(strings.TrimPrefix(known, EnvPrefix)))
 	}
 	near := spell.Nearest(strings.TrimPrefix(name, EnvPrefix), words)
@@ -46,7 +46,8 @@ func nearestVariable(name string) string {
 	return EnvPrefix + strings.ToUpper(near)
 }
 
-func variableNames() []string {
+// Variables are the names of all variables of the configuration.
+func Variables() []string {
 	cfg := Default()
 	names := []string{FileVariable}
 	for _, f := range fieldsOf(&cfg) {

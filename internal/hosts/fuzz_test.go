@@ -48,7 +48,22 @@ func fuzzSet(f *testing.F, pattern string, hosts ...string) {
 
 func FuzzSetJSON(f *testing.F) {
 	f.Add([]byte(`{"servers":{"biocage":{"type":"stdio"}}}`))
+	f.Add([]byte(`{"mcpServers":{"biocage":{"httpUrl":null}}}`))
 	fuzzSet(f, "testdata/set/[cvg]*.before", "vscode", "cursor")
 }
 
-func FuzzSetTOML(f *testing.F) { fuzzSet(f, "testdata/set/codex*.before", "codex") }
+func FuzzSetTOML(f *testing.F) {
+	for _, text := range []string{
+		"[mcp_servers.biocage]",                      // without an end of line
+		"\ufeff[mcp_servers.biocage]\ncommand='x'\n", // behind a byte order mark
+		"[ mcp_servers . \"biocage\" ]\r\nargs=[]\r\n",
+		"[[mcp_servers.biocage]]\n",
+		"[mcp_servers]\n[mcp_servers.biocage.env]\nA='b'\n",
+		"[mcp_servers.biocage]\ncommand.x=1\n",
+		"a=\"\"\"\n[mcp_servers.biocage]\n\"\"\"\n",
+		"#",
+	} {
+		f.Add([]byte(text))
+	}
+	fuzzSet(f, "testdata/set/codex*.before", "codex")
+}

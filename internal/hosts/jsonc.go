@@ -153,26 +153,23 @@ func member(in *hujson.Object, name string) (*hujson.Value, error) {
 
 // change makes an entry start the server and keeps what else it holds.
 func (d *document) change(in *hujson.Object, s Server) error {
-	kind, err := member(in, "type")
-	if err != nil {
-		return err
+	held := map[string]any{}
+	for _, name := range slices.Concat(addressKeys(), kindKeys()) {
+		value, err := member(in, name)
+		if err != nil {
+			return err
+		}
+		if value != nil {
+			held[name] = meaning(*value)
+		}
 	}
-	url, err := member(in, "url")
-	if err != nil {
-		return err
-	}
-	if url != nil || kind != nil && !reflect.DeepEqual(meaning(*kind), "stdio") {
+	if isRemote(held) {
 		return remote(s.Name)
 	}
 	if err := d.setMember(in, "command", s.Command); err != nil {
 		return err
 	}
 	return d.setMember(in, "args", s.Args)
-}
-
-// remote refuses to make a program of what is reached over a network.
-func remote(name string) error {
-	return fault{ErrConflict, fmt.Sprintf("the server %q is there and is a remote one; choose another --name, or remove it first", name)}
 }
 
 // setMember sets one value of an entry, where it differs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,4 +47,21 @@ func jsonText(v any, prefix, indent string) string {
 		panic(fmt.Sprintf("strings and lists of strings cannot be encoded: %v", err)) // never
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// addressKeys are what hosts call the address of a server that they reach over
+// a network, kindKeys what tells such a server from one that they start.
+func addressKeys() []string { return []string{"url", "httpUrl", "serverUrl"} }
+func kindKeys() []string    { return []string{"type", "transport"} }
+
+// isRemote tells whether an entry is of a server that is reached over a network.
+func isRemote(entry map[string]any) bool {
+	has := func(key string) bool { _, ok := entry[key]; return ok }
+	other := func(key string) bool { return has(key) && entry[key] != "stdio" }
+	return slices.ContainsFunc(addressKeys(), has) || slices.ContainsFunc(kindKeys(), other)
+}
+
+// remote refuses to make a program of what is reached over a network.
+func remote(name string) error {
+	return fault{ErrConflict, fmt.Sprintf("the server %q is there and is a remote one; choose another --name, or remove it first", name)}
 }

@@ -37,7 +37,7 @@ func (f tomlFile) set(old []byte, s Server) ([]byte, error) {
 		return nil, fault{ErrConflict, fmt.Sprintf("%s is one value, to which no table can be added; %s", f.key, byHand)}
 	case !there:
 		text = appended(string(old), strings.ReplaceAll(f.snippet(s), "\n", newline), newline)
-	case entry["url"] != nil:
+	case isRemote(entry):
 		return nil, remote(s.Name)
 	default:
 		if text, err = f.change(all, entry, s, newline); err != nil {
