@@ -23,9 +23,10 @@ import (
 // A host is what commands know of this machine: where things are kept and how
 // engines are made.
 type host struct {
-	p   process
-	cfg config.Config
-	log *slog.Logger
+	p    process
+	cfg  config.Config
+	file configFile
+	log  *slog.Logger
 }
 
 func (h host) dataDir() string {

@@ -52,6 +52,7 @@ type flagSet struct {
 	config   string
 	values   map[string]string // by configuration key
 	loaded   *config.Config    // nil before load
+	file     configFile
 }
 
 func newFlags(name, synopsis, help string) *flagSet {
@@ -152,7 +153,18 @@ func (f *flagSet) load(p process) (config.Config, error) {
 		newLogger(p.stderr, cfg.Log).Warn("unknown environment variable, ignored", "variable", name)
 	}
 	f.loaded = &cfg
+	f.file = configFile{name: src.Name}
+	if own, err := config.Load(config.Source{Name: src.Name, Data: src.Data}); src.Name != "" {
+		// What cannot stand alone may hold anything.
+		f.file.secret = err != nil || len(own.Server.Tokens) > 0
+	}
 	return cfg, nil
+}
+
+// A configFile is the configuration file in use, if there is one.
+type configFile struct {
+	name   string
+	secret bool // it holds tokens
 }
 
 // maxConfig bounds the configuration file, which may be named by mistake.

@@ -57,6 +57,7 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 		Ask:            h.cfg.Expose.Ask,
 		Home:           h.p.getenv("HOME"),
 		Private:        h.private(),
+		Own:            h.ownFiles(),
 		Logger:         h.log,
 	}
 	if adjust != nil {
@@ -65,7 +66,7 @@ func newCage(ctx context.Context, h host, base *baseMaker, adjust func(*session.
 	return &cage{Manager: session.NewManager(ctx, opts), base: base}, nil
 }
 
-// private lists this server's own files, links resolved where they are there.
+// private lists this server's own directories, links resolved where they are there.
 func (h host) private() []string {
 	var places []string
 	for _, place := range []string{h.dataDir(), h.runDir()} {
@@ -75,6 +76,37 @@ func (h host) private() []string {
 		}
 	}
 	return places
+}
+
+// ownFiles lists what else of this server sandboxes must not have. A project's
+// folder commonly holds its configuration, which may be read unless it has
+// tokens, and which is never theirs to change.
+func (h host) ownFiles() []session.OwnFile {
+	config := session.OwnFile{
+		Path: absolute(h.file.name), What: "this server's configuration file", Readable: !h.file.secret,
+		Remedy: "move that file elsewhere",
+	}
+	if h.file.secret {
+		config.What += " with its tokens"
+		config.Remedy += " or put the tokens into BIOCAGE_SERVER_TOKENS"
+	}
+	return []session.OwnFile{
+		config,
+		{Path: absolute(h.cfg.Log.Audit), What: "this server's audit log", Remedy: "keep it elsewhere (log.audit)"},
+		{Path: absolute(h.cfg.Server.TLSKey), What: "this server's private key", Remedy: "keep it elsewhere (server.tls_key)"},
+	}
+}
+
+// absolute is what a name means now, whatever becomes of the directory.
+func absolute(name string) string {
+	if name == "" {
+		return ""
+	}
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return name
+	}
+	return full
 }
 
 // handleKey gives the key of session handles. Where the data directory cannot

@@ -42,7 +42,7 @@ func runServe(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	h := host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
+	h := host{p: p, cfg: cfg, file: f.file, log: newLogger(p.stderr, cfg.Log)}
 	return h.serve(ctx)
 }
 

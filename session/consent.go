@@ -43,7 +43,7 @@ type Allowance struct {
 func (m *Manager) openFor(ref Ref, req ExposeRequest) (host *hostFile, root, allowed string, err error) {
 	name := filepath.Clean(req.HostPath)
 	if inside, _ := rootOf(m.opts.Roots, name); inside != nil || !filepath.IsAbs(name) || strings.ContainsRune(name, 0) {
-		host, err = openHost(m.opts.Roots, req.HostPath, req.Mode)
+		host, err = m.openRoots(m.opts.Roots, req.HostPath, req.Mode)
 		return host, "", "", err
 	}
 	for _, announced := range req.Roots[:min(len(req.Roots), maxClientRoots)] {
@@ -55,11 +55,11 @@ func (m *Manager) openFor(ref Ref, req ExposeRequest) (host *hostFile, root, all
 		if err != nil {
 			return nil, "", "", err
 		}
-		host, err = openHost([]HostRoot{{Path: real}}, filepath.Join(real, rel), req.Mode)
+		host, err = m.openRoots([]HostRoot{{Path: real}}, filepath.Join(real, rel), req.Mode)
 		return host, real, "", err
 	}
 	if !m.opts.Ask || req.Mode != sandbox.ReadOnly {
-		host, err = openHost(m.opts.Roots, req.HostPath, req.Mode)
+		host, err = m.openRoots(m.opts.Roots, req.HostPath, req.Mode)
 		if argument, ok := errors.AsType[*ArgumentError](err); ok {
 			argument.Outside = true
 		}
@@ -141,6 +141,9 @@ func (m *Manager) openOutside(ref Ref, name string, allowed *Allowance) (*hostFi
 	h, err := openBeneath(filepath.Dir(real), filepath.Base(real))
 	if err != nil {
 		return nil, hostError(name, err)
+	}
+	if h, err = m.withoutOwn(h, sandbox.ReadOnly); err != nil {
+		return nil, err
 	}
 	h.whole = true
 	if h.path != real {

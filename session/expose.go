@@ -208,9 +208,9 @@ func (s *session) reopen(base Base, e exposure) (*hostFile, error) {
 		if err != nil {
 			return nil, hostError(e.HostPath, err)
 		}
-		return openHost([]HostRoot{{Path: e.root}}, real, e.mode)
+		return s.m.openRoots([]HostRoot{{Path: e.root}}, real, e.mode)
 	}
-	return openHost(s.m.opts.Roots, e.HostPath, e.mode)
+	return s.m.openRoots(s.m.opts.Roots, e.HostPath, e.mode)
 }
 
 // relink makes the links of exposures again after a reset has emptied the

@@ -59,6 +59,8 @@ type Options struct {
 	// asks: the home directory as a whole, and this server's own files.
 	Home    string
 	Private []string
+	// Own are single files of this server, which folders may lie around.
+	Own []OwnFile
 
 	Logger *slog.Logger
 
