@@ -48,6 +48,44 @@ func TestExposeFlag(t *testing.T) {
 	}
 }
 
+// A folder's name grants nothing but reading that folder.
+func TestServedFolders(t *testing.T) {
+	for _, tt := range []struct {
+		args  []string
+		want  []config.Root
+		fault string
+	}{
+		{nil, []config.Root{{Path: "/of/file", Mode: "rw"}}, ""},
+		{[]string{""}, []config.Root{{Path: "/of/file", Mode: "rw"}}, ""},
+		{[]string{"/a", "/b c:rw"}, []config.Root{{Path: "/a", Mode: "ro"}, {Path: "/b c:rw", Mode: "ro"}}, ""},
+		{[]string{"/a,/etc:rw"}, nil, "has a comma in its name"},
+		{[]string{"serv"}, nil, "by their absolute paths"},
+	} {
+		f := newFlags("serve", "", "")
+		p := process{environ: []string{"BIOCAGE_EXPOSE_ROOTS=/of/file:rw"}}
+		if _, err := f.parse(p, tt.args); err != nil {
+			t.Fatal(err)
+		}
+		err := f.roots()
+		if tt.fault != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.fault) {
+				t.Errorf("%q: %v, want %q", tt.args, err, tt.fault)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := f.load(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, cfg.Expose.Roots); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
+		}
+	}
+}
+
 func TestOnceFlags(t *testing.T) {
 	tests := []struct {
 		args   []string

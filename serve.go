@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,16 +27,19 @@ SIGTERM or SIGHUP; a second signal ends it at once.
 
   --transport stdio|http    http serves many clients, at /mcp (docs/http.md)
   --listen HOST:PORT        for http; 127.0.0.1:8765 by default
+
+Arguments are folders that file_expose may reach, read-only, instead of those of
+the configuration (expose.roots).
 `
 
 func runServe(ctx context.Context, p process, args []string) error {
-	f := newFlags("serve", "[serve] [FLAGS]", serveHelp)
+	f := newFlags("serve", "[serve] [FLAGS] [FOLDER...]", serveHelp)
 	f.key("transport", "server.transport")
 	f.key("listen", "server.listen")
 	if done, err := f.parse(p, args); done || err != nil {
 		return err
 	}
-	if err := f.noArguments(); err != nil {
+	if err := f.roots(); err != nil {
 		return err
 	}
 	cfg, err := f.load(p)
@@ -44,6 +48,28 @@ func runServe(ctx context.Context, p process, args []string) error {
 	}
 	h := host{p: p, cfg: cfg, file: f.file, log: newLogger(p.stderr, cfg.Log)}
 	return h.serve(ctx)
+}
+
+// roots takes the arguments for expose.roots. They are chosen in dialogues, so
+// the name of a folder must not widen what is meant; an empty one is a choice
+// that was not made.
+func (f *flagSet) roots() error {
+	var roots []string
+	for _, folder := range f.Args() {
+		switch {
+		case folder == "":
+		case !filepath.IsAbs(folder):
+			return usageError{fmt.Sprintf("serve takes folders by their absolute paths, which %q is not (biocage serve --help)", folder)}
+		case strings.Contains(folder, ","):
+			return usageError{fmt.Sprintf("the folder %q has a comma in its name; name it in the configuration file, below expose.roots", folder)}
+		default:
+			roots = append(roots, folder+":ro")
+		}
+	}
+	if len(roots) > 0 {
+		f.values["expose.roots"] = strings.Join(roots, ",")
+	}
+	return nil
 }
 
 func (h host) serve(ctx context.Context) error {

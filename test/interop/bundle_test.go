@@ -56,11 +56,29 @@ func TestBundle(t *testing.T) {
 		t.Error(err)
 	}
 	fill := strings.NewReplacer("${__dirname}", dir, "${user_config.config}", "")
+	filled := func(text string) string {
+		text = fill.Replace(text)
+		if strings.Contains(text, "${") {
+			t.Errorf("%q has a variable that no host knows", text)
+		}
+		return text
+	}
 	env := []string{"BIOCAGE_DATA_DIR=" + t.TempDir()}
 	for name, value := range manifest.Server.Config.Env {
-		env = append(env, name+"="+fill.Replace(value))
+		env = append(env, name+"="+filled(value))
 	}
-	c, err := client.NewStdioMCPClient(fill.Replace(manifest.Server.Config.Command), env, manifest.Server.Config.Args...)
+	var args []string
+	for _, arg := range manifest.Server.Config.Args {
+		if arg == "${user_config.folders}" { // several values become several arguments
+			args = append(args, t.TempDir(), t.TempDir())
+			continue
+		}
+		args = append(args, filled(arg))
+	}
+	if len(args) != 3 {
+		t.Errorf("the chosen folders are not passed on: %q", args)
+	}
+	c, err := client.NewStdioMCPClient(filled(manifest.Server.Config.Command), env, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
