@@ -81,12 +81,24 @@ type Server struct {
 	Transport      string   `yaml:"transport"`
 	Listen         string   `yaml:"listen"`
 	Tokens         []string `yaml:"tokens"`
+	TokenFile      string   `yaml:"token_file"`
 	AllowedOrigins []string `yaml:"allowed_origins"`
 	AllowedHosts   []string `yaml:"allowed_hosts"`
 	TLSCert        string   `yaml:"tls_cert"`
 	TLSKey         string   `yaml:"tls_key"`
 	MaxBody        Size     `yaml:"max_body"`
 	MaxConnections int      `yaml:"max_connections"`
+	OAuth          OAuth    `yaml:"oauth"`
+}
+
+// OAuth names an issuer whose access tokens are accepted over HTTP; without
+// one there is none.
+type OAuth struct {
+	Issuer         string   `yaml:"issuer"`
+	Audience       string   `yaml:"audience"`
+	JWKSURL        string   `yaml:"jwks_url"`
+	Scopes         []string `yaml:"scopes"`
+	PrincipalClaim string   `yaml:"principal_claim"`
 }
 
 // Log says what is logged and how.
@@ -126,7 +138,9 @@ func Default() Config {
 			MaxOutput:      32 << 10,
 		},
 		Session: Session{IdleTimeout: 30 * minute, Grace: 10 * minute, Max: 16, Warm: 1},
-		Server:  Server{Transport: "stdio", Listen: "127.0.0.1:8765", MaxBody: 16 << 20, MaxConnections: 256},
-		Log:     Log{Level: "info", Format: "text"},
+		Server: Server{
+			Transport: "stdio", Listen: "127.0.0.1:8765", MaxBody: 16 << 20, MaxConnections: 256, OAuth: OAuth{PrincipalClaim: "sub"},
+		},
+		Log: Log{Level: "info", Format: "text"},
 	}
 }

@@ -23,6 +23,7 @@ func TestExampleIsTheDefault(t *testing.T) {
 	want := Default()
 	want.Expose = Expose{Roots: []Root{}, Mounts: []Mount{}}
 	want.Server.Tokens, want.Server.AllowedOrigins, want.Server.AllowedHosts = []string{}, []string{}, []string{}
+	want.Server.OAuth.Scopes = []string{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the example differs from the defaults (-default +example):\n%s", diff)
 	}

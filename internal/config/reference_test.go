@@ -145,15 +145,12 @@ func exampleComments(text string) map[string]string {
 	entry := regexp.MustCompile(`^( *)([a-z_]+):([^#]*)(?:# (.*))?$`)
 	comment := regexp.MustCompile(`^ *# ?(.*)$`)
 	meaning := map[string]string{}
-	section, last, above := "", "", ""
+	var path []string // the sections around a line
+	last, above := "", ""
 	for line := range strings.SplitSeq(text, "\n") {
 		if m := entry.FindStringSubmatch(line); m != nil {
-			key := m[2]
-			if m[1] == "" {
-				section = m[2]
-			} else {
-				key = section + "." + m[2]
-			}
+			path = append(path[:min(len(m[1])/2, len(path))], m[2])
+			key := strings.Join(path, ".")
 			meaning[key], last, above = above, key, ""
 			if m[4] != "" {
 				meaning[key] = m[4]

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/biocypher/biocage-mcp/internal/guard"
 	"github.com/biocypher/biocage-mcp/internal/spell"
 )
 
@@ -118,27 +118,25 @@ func (l *loader) validateServer() {
 	l.validateAccess(s)
 }
 
-// validateAccess checks who may call over HTTP.
+// validateAccess checks who may call over HTTP, by the rules of what will
+// decide it.
 func (l *loader) validateAccess(s Server) {
-	for i, token := range s.Tokens {
-		l.item("server.tokens", i, len(token) >= 16 && !strings.ContainsFunc(token, isSpaceOrControl),
-			"must have at least 16 characters and no spaces")
+	access := s.Access()
+	if s.Transport != "http" {
+		access.Listen = "" // nobody listens there
 	}
-	for i, origin := range s.AllowedOrigins {
-		l.item("server.allowed_origins", i, isOrigin(origin), "must be an origin, such as https://example.org")
-	}
-	for i, host := range s.AllowedHosts {
-		l.item("server.allowed_hosts", i, host != "" && !strings.ContainsAny(host, "/ @?#"),
-			"must be a host name, with a port when it has one")
+	for _, fault := range access.Faults() {
+		l.check("server."+fault.Key, false, fault.Message)
 	}
 }
 
-func isOrigin(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.Path == "" && u.RawQuery == ""
+// Access is the part of the section that says who may call over HTTP.
+func (s Server) Access() guard.Options {
+	return guard.Options{
+		Listen: s.Listen, Tokens: s.Tokens, TokenFile: s.TokenFile, AllowedOrigins: s.AllowedOrigins, AllowedHosts: s.AllowedHosts,
+		OAuth: guard.OAuth(s.OAuth),
+	}
 }
-
-func isSpaceOrControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
 func (l *loader) oneOf(key, value string, allowed ...string) {
 	if slices.Contains(allowed, value) {
@@ -157,11 +155,6 @@ func (l *loader) between(key string, value, low, high int64) {
 		return
 	}
 	l.check(key, value >= low && value <= high, fmt.Sprintf("must be between %d and %d", low, high))
-}
-
-// item checks one entry of a list of words.
-func (l *loader) item(key string, index int, ok bool, message string) {
-	l.check(fmt.Sprintf("%s[%d]", key, index), ok, message)
 }
 
 func (l *loader) check(key string, ok bool, message string) {
