@@ -17,7 +17,7 @@ func rules() map[string]rule {
 	return map[string]rule{
 		".": {
 			internal: []string{
-				"environment", "internal/audit", "internal/config", "internal/hosts", "internal/metrics", "internal/requestid",
+				"environment", "internal/audit", "internal/config", "internal/guard", "internal/hosts", "internal/metrics", "internal/requestid",
 				"internal/serve", "internal/spell", "internal/tracing", "pyagent",
 				"sandbox", "sandbox/docker", "sandbox/gvisor", "session", "tools",
 			},
