@@ -14,6 +14,7 @@ import (
 
 const (
 	maxDeclined    = 20  // paths, after which nothing more is asked in a session
+	maxUndecided   = 5   // questions without an answer, after which nothing more is asked
 	maxGrants      = 100 // paths that were allowed for a session
 	maxClientRoots = 32
 )
@@ -181,6 +182,8 @@ func (m *Manager) agreed(ref Ref, h *hostFile, allowed *Allowance) error {
 		return declinedError(h.path)
 	case len(s.declined) >= maxDeclined:
 		return &ArgumentError{Argument: "host_path", Message: "The person has declined so many paths that they are not asked again in this session; they can add folders to expose.roots."}
+	case s.undecided >= maxUndecided:
+		return &ArgumentError{Argument: "host_path", Message: "So many questions to the person had no answer that they are not asked again in this session; they can add folders to expose.roots."}
 	}
 	return question
 }
@@ -204,6 +207,19 @@ func (m *Manager) Decline(ctx context.Context, ref Ref, name string) error {
 		s.declined = append(s.declined, name)
 	}
 	return declinedError(name)
+}
+
+// Undecided counts a question that the person left without an answer: whoever
+// closes it again and again is not asked for ever.
+func (m *Manager) Undecided(ctx context.Context, ref Ref) {
+	s, err := m.enter(ctx, ref, looks)
+	if s == nil || err != nil {
+		return // a caller without a session asks as often as it calls
+	}
+	defer s.leave(ctx, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.undecided++
 }
 
 // grant remembers a path that the person allowed for the session.

@@ -184,3 +184,26 @@ func TestADeclinedPathIsRememberedFromTheFirstCall(t *testing.T) {
 		t.Errorf("%d sandboxes were made for it", n)
 	}
 }
+
+// Who closes the question again and again is not asked for ever.
+func TestQuestionsWithoutAnswersEnd(t *testing.T) {
+	_, dir := asks(t)
+	m := newTestManager(t, &fakeEngine{}, func(o *Options) { o.Ask = true; o.Warm = 0 })
+	ref, other := Ref{Connection: "c"}, Ref{Connection: "d"}
+	ask := func(ref Ref) error {
+		_, err := m.Expose(t.Context(), ref, ExposeRequest{HostPath: filepath.Join(dir, "data/b.csv")})
+		return err
+	}
+	for i := range maxUndecided {
+		if err := ask(ref); !errors.As(err, new(*OutsideError)) {
+			t.Fatalf("question %d: %v", i, err)
+		}
+		m.Undecided(t.Context(), ref)
+	}
+	if err := ask(ref); err == nil || !strings.Contains(err.Error(), "had no answer") {
+		t.Errorf("after %d: %v", maxUndecided, err)
+	}
+	if err := ask(other); !errors.As(err, new(*OutsideError)) {
+		t.Errorf("another session: %v", err)
+	}
+}

@@ -34,6 +34,7 @@ type session struct {
 	limits      Limits     // the session's own; guarded by mu
 	history     history    // guarded by mu
 	grants      []string   // host paths that the person allowed for the session; guarded by mu
+	undecided   int        // guarded by mu; questions that the person left without an answer
 	declined    []string   // and those that they declined; guarded by mu
 	pendingLoss string     // a loss of state not yet told; guarded by mu
 	lastUse     time.Time  // guarded by mu

@@ -28,13 +28,63 @@ const (
 	allowSession = "allow for this session"
 	maxShownPath = 500
 	maxRoots     = 32
+	maxRounds    = 3 // of questions in one call: the folders, the person, and once more
 )
+
+// actionFailed stands for the answer of a client that could not ask.
+const actionFailed mcp.ElicitationResponseAction = "failed"
 
 // expose exposes a host path. Where it lies outside the configured roots, the
 // client is asked for its folders, and the person for leave, if the
-// configuration says so and the client can be asked. The first call then ends
-// with the questions, and comes again with the answers.
+// configuration says so and the client can be asked. In the protocol's second
+// era the first call ends with the questions, and comes again with the answers;
+// before it, the answers are waited for here.
 func (t *toolset) expose(ctx context.Context, c call, req session.ExposeRequest) (answer, error) {
+	for range maxRounds {
+		a, err := t.exposeOrAsk(ctx, c, req)
+		if a.question == nil || server.IsModernRequest(ctx) {
+			return a, err
+		}
+		if c.responses, err = t.put(ctx, a.question.InputRequests); err != nil {
+			return answer{}, err
+		}
+		c.state = a.question.RequestState
+	}
+	return answer{}, badArgument("host_path", "The client's answers did not settle whether the path may be exposed, so it was not; call again.")
+}
+
+// put asks the client, one question after the other. That it could not ask is
+// an answer too: its own words are for the log.
+func (t *toolset) put(ctx context.Context, requests mcp.InputRequests) (mcp.InputResponses, error) {
+	s, responses := server.ServerFromContext(ctx), mcp.InputResponses{}
+	for id, request := range requests {
+		if request.Elicitation == nil {
+			list, err := s.RequestRoots(ctx, mcp.ListRootsRequest{Request: mcp.Request{Method: string(mcp.MethodListRoots)}})
+			if err != nil {
+				t.log.InfoContext(ctx, "client did not tell its folders", "error", err)
+				list = &mcp.ListRootsResult{}
+			}
+			responses[id] = mcp.NewRootsInputResponse(*list)
+		} else {
+			result, err := s.RequestElicitation(ctx, mcp.ElicitationRequest{
+				Request: mcp.Request{Method: string(mcp.MethodElicitationCreate)}, Params: *request.Elicitation,
+			})
+			if err != nil {
+				t.log.InfoContext(ctx, "client could not ask", "error", err)
+				result = &mcp.ElicitationResult{}
+				result.Action = actionFailed
+			}
+			responses[id] = mcp.NewElicitationInputResponse(*result)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+	return responses, nil
+}
+
+// exposeOrAsk exposes, or says what has to be asked before.
+func (t *toolset) exposeOrAsk(ctx context.Context, c call, req session.ExposeRequest) (answer, error) {
 	res, err := t.sessions.Expose(ctx, c.ref, req)
 	if !isOutside(err) {
 		return exposed(res, err)
@@ -105,8 +155,12 @@ func (t *toolset) askPerson(ctx context.Context, c call, req session.ExposeReque
 		return exposed(t.sessions.Expose(ctx, c.ref, req))
 	case mcp.ElicitationResponseActionDecline:
 		return answer{}, t.sessions.Decline(ctx, c.ref, q.Path)
+	case actionFailed:
+		t.sessions.Undecided(ctx, c.ref)
+		return answer{}, badArgument("host_path", fmt.Sprintf("The client could not ask the person whether %q may be exposed, so it was not; they can add its folder to expose.roots.", shorten(q.Path, 300)))
 	case mcp.ElicitationResponseActionCancel:
 	}
+	t.sessions.Undecided(ctx, c.ref)
 	return answer{}, badArgument("host_path", fmt.Sprintf("The person has not decided whether %q may be exposed, so it was not; go on without it, or ask them in the conversation.", shorten(q.Path, 300)))
 }
 

@@ -21,6 +21,7 @@ type askable struct {
 	action  mcp.ElicitationResponseAction
 	content any
 	roots   []mcp.Root
+	refuses error // instead of an answer
 	asked   []mcp.ElicitationRequest
 	listed  int
 }
@@ -31,11 +32,17 @@ func (a *askable) GetClientCapabilities() mcp.ClientCapabilities { return a.can 
 func (*askable) SetClientCapabilities(mcp.ClientCapabilities)    {}
 func (a *askable) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
 	a.listed++
+	if a.refuses != nil {
+		return nil, a.refuses
+	}
 	return &mcp.ListRootsResult{Roots: a.roots}, nil
 }
 
 func (a *askable) RequestElicitation(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	a.asked = append(a.asked, request)
+	if a.refuses != nil {
+		return nil, a.refuses
+	}
 	result := &mcp.ElicitationResult{}
 	result.Action, result.Content = a.action, a.content
 	return result, nil
@@ -85,6 +92,7 @@ func TestAskingInTheFirstEra(t *testing.T) {
 		{"no answer", &askable{can: elicit, action: "accept"}, "/srv/x.csv", "not one of those offered", 1, false},
 		{"declined", &askable{can: elicit, action: "decline"}, "/srv/x.csv", "declined", 1, false},
 		{"cancelled", &askable{can: elicit, action: "cancel"}, "/srv/x.csv", "has not decided", 1, false},
+		{"the client fails", &askable{can: elicit, refuses: errors.New("unhelpful")}, "/srv/x.csv", "The client could not ask the person whether \"/srv/x.csv\" may be exposed", 1, false},
 		{"nobody to ask", &askable{}, "/srv/x.csv", "This client cannot ask them", 0, false},
 		{"only addresses can be shown", &askable{can: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{URL: &struct{}{}}}}, "/srv/x.csv", "cannot ask", 0, false},
 		{"a path that would lie", &askable{can: elicit, action: "accept", content: map[string]any{"answer": allowOnce}}, "/srv/\u202ex", "cannot be shown", 0, false},
@@ -101,6 +109,9 @@ func TestAskingInTheFirstEra(t *testing.T) {
 			}
 			if (len(f.declined) > 0) != (tt.name == "declined") {
 				t.Errorf("declined %v", f.declined)
+			}
+			if (f.undecided > 0) != (tt.name == "cancelled" || tt.name == "the client fails") || strings.Contains(o.text(), "unhelpful") {
+				t.Errorf("undecided %d: %s", f.undecided, o.text())
 			}
 			for _, request := range tt.client.asked {
 				if !strings.Contains(request.Params.Message, "\nPath: \"/srv/x.csv\"\n") || !strings.Contains(request.Params.Message, "read-only") {
@@ -121,6 +132,18 @@ func TestAnnouncedRootsAreAskedFor(t *testing.T) {
 		if on != strings.Contains(o.text(), "is at /data/x") || on != (c.listed == 1) {
 			t.Errorf("client roots %v: listed %d times: %s", on, c.listed, o.text())
 		}
+	}
+}
+
+// A client that announces what it then refuses gets a refusal of ours.
+func TestAClientThatFailsToTellItsRoots(t *testing.T) {
+	can := mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}, Roots: &struct {
+		ListChanged bool `json:"listChanged,omitempty"`
+	}{}}
+	f, c := &fakeSessions{outside: outside}, &askable{can: can, refuses: errors.New("method not found")}
+	o := exposeWith(t, f, c, Options{ClientRoots: true}, "/srv/x.csv")
+	if c.listed != 1 || len(c.asked) != 1 || f.undecided != 1 || !strings.Contains(o.text(), "The client could not ask") {
+		t.Errorf("listed %d, asked %d, undecided %d: %s", c.listed, len(c.asked), f.undecided, o.text())
 	}
 }
 

@@ -32,9 +32,10 @@ type fakeSessions struct {
 	history session.History
 	names   []string
 	// outside, when set, says what Expose makes of a path outside the roots.
-	outside  func(session.ExposeRequest) error
-	declined []string
-	err      error
+	outside   func(session.ExposeRequest) error
+	declined  []string
+	undecided int
+	err       error
 }
 
 var _ Sessions = (*fakeSessions)(nil)
@@ -83,6 +84,8 @@ func (f *fakeSessions) Decline(_ context.Context, _ session.Ref, hostPath string
 	f.declined = append(f.declined, hostPath)
 	return badArgument("host_path", "The person declined.")
 }
+
+func (f *fakeSessions) Undecided(context.Context, session.Ref) { f.undecided++ }
 
 func (f *fakeSessions) HostNames(prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(f.names), func(name string) bool { return !strings.HasPrefix(name, prefix) })

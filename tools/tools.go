@@ -33,6 +33,7 @@ type Views interface {
 	History(ref session.Ref) (session.History, error)
 	HostNames(prefix string) []string
 	Decline(ctx context.Context, ref session.Ref, hostPath string) error
+	Undecided(ctx context.Context, ref session.Ref)
 }
 
 // Options shape the tools.
