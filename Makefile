@@ -14,7 +14,7 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test test-all check fmt lint cross unit race attacks agent env demo bench docs mcpb release-snapshot lock clean help
+.PHONY: build test test-all check fmt lint cross unit race attacks conformance agent env demo bench docs mcpb release-snapshot lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
@@ -45,6 +45,10 @@ race: ## the tests of all packages without gVisor, with the race detector
 
 attacks: build ## run the attacks against the real server, on each engine
 	BIOCAGE_TEST_BINARY=$(CURDIR)/bin/biocage scripts/gotest.sh attacks
+
+conformance: ## the protocol's own conformance suite, against the HTTP front end
+	test/interop/setup.sh
+	$(GO) test -count=1 -v ./test/conformance
 
 agent: ## test, lint and type-check the Python agent, in a venv below build/
 	scripts/agent.sh check

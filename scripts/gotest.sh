@@ -4,7 +4,7 @@
 #   gotest.sh fast      everything short, without engines
 #   gotest.sh race      packages that do not link gVisor, with the race detector
 #   gotest.sh engines   packages that link gVisor: the engine, and the binary
-#   gotest.sh system    the real binary, driven by clients: cases, others' clients, examples
+#   gotest.sh system    the real binary, driven by clients: cases, others' clients, conformance, examples
 #   gotest.sh kinds     cases like those that are known, guessed by their kind
 #   gotest.sh attacks   the attacks, on each engine
 #   gotest.sh features  docs/FEATURES.md against the results of the others
@@ -56,7 +56,7 @@ engines)
 system)
 	failed=0
 	plain cases -count=1 -timeout 40m ./test/cases -corpus testdata/cases.jsonl,testdata/abilities.jsonl || failed=1
-	plain system -count=1 -timeout 40m -p 1 ./test/interop ./examples || failed=1
+	plain system -count=1 -timeout 40m -p 1 ./test/interop ./test/conformance ./examples || failed=1
 	exit "$failed"
 	;;
 kinds) plain kinds -count=1 -timeout 40m ./test/cases -corpus testdata/kinds.jsonl ;;

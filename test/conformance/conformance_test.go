@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/biocypher/biocage-mcp/internal/guard"
 	"github.com/biocypher/biocage-mcp/internal/serve"
 )
 
@@ -124,7 +126,15 @@ func start(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := serve.HTTP{Server: s, Log: slog.New(slog.DiscardHandler)}
+	log := slog.New(slog.DiscardHandler)
+	door, err := guard.New(guard.Options{Listen: l.Addr().String(), Addr: l.Addr(), Tokens: []string{"suite:" + token}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := serve.HTTP{
+		Server: s, Log: log, Principal: guard.Principal,
+		Guard: func(next http.Handler) http.Handler { return authorised(door.Wrap(next)) },
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- front.Serve(ctx, l) }()
@@ -135,6 +145,16 @@ func start(t *testing.T) string {
 		}
 	})
 	return "http://" + l.Addr().String()
+}
+
+const token = "a-token-that-only-these-tests-know"
+
+// authorised adds the token, which the suite cannot be told.
+func authorised(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+token)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // installed gives Node.js and the suite, which test/interop/setup.sh installs.

@@ -108,7 +108,7 @@ func (l lab) config(t *testing.T, s settings) string {
 		"engine":  l.engine,
 		"run":     map[string]string{"answer_within": answerWithin},
 		"log":     map[string]string{"level": "info"},
-		"session": map[string]int{"warm": s.warm},
+		"session": map[string]int{"warm": s.warm, "max": 40}, // who goes away leaves its session for a while
 	}
 	if s.expose != nil {
 		content["expose"] = s.expose
