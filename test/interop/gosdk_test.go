@@ -151,7 +151,7 @@ func goTools(ctx context.Context, p *goPeer) (any, error) {
 		return nil, err
 	}
 	second, err := list()
-	return toolFacts{First: first, Second: second}, err
+	return toolFacts{Protocol: p.session.InitializeResult().ProtocolVersion, First: first, Second: second}, err
 }
 
 func goState(ctx context.Context, p *goPeer) (any, error) {

@@ -53,6 +53,7 @@ func TestClients(t *testing.T) {
 					for _, s := range matrixScenarios() {
 						t.Run(s.name, func(t *testing.T) { s.judge(t, every[s.name]) })
 					}
+					t.Logf("the revision is %q", parse[toolFacts](t, every["tools"]).Protocol)
 					t.Run("kept", func(t *testing.T) { judgeKept(t, transport, facts["kept"]) })
 				})
 			}

@@ -55,6 +55,11 @@ class Peer {
     this.notices = [];
   }
 
+  /** The revision that was agreed on, where the version tells it. */
+  protocol() {
+    return this.client.getNegotiatedProtocolVersion?.();
+  }
+
   /** Names of the tools, in the order in which they came. */
   async tools() {
     return (await this.client.listTools()).tools.map((tool) => tool.name);

@@ -24,7 +24,7 @@ async function untilFree(peer, code, patience) {
 
 /** List the tools, twice: the order must not vary. */
 async function tools(peer) {
-  return { first: await peer.tools(), second: await peer.tools() };
+  return { protocol: peer.protocol(), first: await peer.tools(), second: await peer.tools() };
 }
 
 /** Keep a variable over 100 calls. */
