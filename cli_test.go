@@ -57,16 +57,17 @@ func TestServedFolders(t *testing.T) {
 	}{
 		{nil, []config.Root{{Path: "/of/file", Mode: "rw"}}, ""},
 		{[]string{""}, []config.Root{{Path: "/of/file", Mode: "rw"}}, ""},
-		{[]string{"/a", "/b c:rw"}, []config.Root{{Path: "/a", Mode: "ro"}, {Path: "/b c:rw", Mode: "ro"}}, ""},
+		{[]string{"/a", "--log-level", "warn", "/b c:rw"}, []config.Root{{Path: "/a", Mode: "ro"}, {Path: "/b c:rw", Mode: "ro"}}, ""},
 		{[]string{"/a,/etc:rw"}, nil, "has a comma in its name"},
 		{[]string{"serv"}, nil, "by their absolute paths"},
 	} {
 		f := newFlags("serve", "", "")
 		p := process{environ: []string{"BIOCAGE_EXPOSE_ROOTS=/of/file:rw"}}
-		if _, err := f.parse(p, tt.args); err != nil {
+		folders, _, err := f.parseMixed(p, tt.args)
+		if err != nil {
 			t.Fatal(err)
 		}
-		err := f.roots()
+		err = f.roots(folders)
 		if tt.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fault) {
 				t.Errorf("%q: %v, want %q", tt.args, err, tt.fault)

@@ -36,10 +36,11 @@ func runServe(ctx context.Context, p process, args []string) error {
 	f := newFlags("serve", "[serve] [FLAGS] [FOLDER...]", serveHelp)
 	f.key("transport", "server.transport")
 	f.key("listen", "server.listen")
-	if done, err := f.parse(p, args); done || err != nil {
+	folders, done, err := f.parseMixed(p, args)
+	if done || err != nil {
 		return err
 	}
-	if err := f.roots(); err != nil {
+	if err := f.roots(folders); err != nil {
 		return err
 	}
 	cfg, err := f.load(p)
@@ -53,9 +54,9 @@ func runServe(ctx context.Context, p process, args []string) error {
 // roots takes the arguments for expose.roots. They are chosen in dialogues, so
 // the name of a folder must not widen what is meant; an empty one is a choice
 // that was not made.
-func (f *flagSet) roots() error {
+func (f *flagSet) roots(folders []string) error {
 	var roots []string
-	for _, folder := range f.Args() {
+	for _, folder := range folders {
 		switch {
 		case folder == "":
 		case !filepath.IsAbs(folder):

@@ -112,7 +112,13 @@ func (t *cgroupTree) remove() error { return removeDirs(t.dirs) }
 func removeDirs(dirs map[string]string) error {
 	var errs []error
 	for _, dir := range dirs {
-		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(dir)
+		if err == nil {
+			continue
+		}
+		// What is not there cannot be removed; on a read-only file system, as
+		// containers have it, the error says only that nothing can be.
+		if _, there := os.Lstat(dir); !errors.Is(there, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/biocypher/biocage-mcp/sandbox"
 )
@@ -245,5 +246,35 @@ func TestStdioGuard(t *testing.T) {
 	err = errors.Join(err, second())
 	if !hidden || !still || os.Stdin != in || os.Stdout != out || err != nil {
 		t.Errorf("hidden %v, still hidden for the second %v, given back %v: %v", hidden, still, os.Stdout == out, err)
+	}
+}
+
+// Containers see control groups on a read-only file system, where even what is
+// not there cannot be removed.
+func TestRemoveDirsReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
+		if err := unix.Mount(dir, dir, "", flags, ""); errors.Is(err, unix.EPERM) && flags == unix.MS_BIND {
+			t.Skip("this root may not mount")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := removeDirs(map[string]string{"": filepath.Join(dir, "none")}); err != nil {
+		t.Errorf("what is not there: %v", err)
+	}
+	if err := removeDirs(map[string]string{"": filepath.Join(dir, "there")}); !errors.Is(err, unix.EROFS) {
+		t.Errorf("what is there: %v", err)
 	}
 }
