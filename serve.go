@@ -112,6 +112,8 @@ func (h host) serve(ctx context.Context) error {
 		Completions:  tools.Completions(c.Manager, opts),
 		Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
 		OnEnd:        c.Disconnect,
+		// Refused calls are calls.
+		OnUnknownTool: tools.Unknown(opts),
 	})
 	c.Prepare() //nolint:contextcheck // the pool outlives every request
 	err = transport(ctx, mcpServer, watch)

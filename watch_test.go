@@ -25,6 +25,9 @@ func TestServeWritesTheAuditLog(t *testing.T) {
 	s.run("import os; os._exit(3)  # " + canary)
 	s.request(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"file_read","arguments":{"path":"` + canary + `"}}}`)
 	s.request(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	s.request(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + canary + `"}}`)
+	s.request(`{"jsonrpc":"2.0","id":2,"method":"resources/list"}`)
+	s.request(`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"debug_error"}}`)
 	if err := s.stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +54,7 @@ func TestServeWritesTheAuditLog(t *testing.T) {
 			t.Errorf("the log has no request ids:\n%s", s.stderr)
 		}
 	}
-	want := "python_run ok, python_run exception, python_run died, file_read argument"
+	want := "python_run ok, python_run exception, python_run died, file_read argument, unknown argument, resources/list ok, prompts/get ok"
 	if got := strings.Join(outcomes, ", "); got != want {
 		t.Errorf("the log has %s, want %s\n%s", got, want, data)
 	}

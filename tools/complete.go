@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 	"github.com/biocypher/biocage-mcp/session"
 )
 
@@ -28,30 +29,49 @@ func Completions(sessions Sessions, opts Options) *Completer {
 
 // CompletePromptArgument completes an argument of a prompt.
 func (c *Completer) CompletePromptArgument(ctx context.Context, prompt string, arg mcp.CompleteArgument, known mcp.CompleteContext) (*mcp.Completion, error) {
-	switch {
-	case arg.Name == "session":
-		return c.sessions(ctx, arg.Value), nil
-	case prompt == "analyse_data" && arg.Name == "file":
-		names := append(c.files(ctx, known.Arguments["session"], arg.Value), c.tools.sessions.HostNames(arg.Value)...)
-		return completion(names, arg.Value), nil
-	case prompt == "export_session" && arg.Name == "path":
-		return completion(c.files(ctx, known.Arguments["session"], arg.Value), arg.Value), nil
-	case prompt == "export_session" && arg.Name == "format":
-		return completion([]string{"notebook", "script"}, arg.Value), nil
-	}
-	return completion(nil, ""), nil
+	return c.complete(ctx, prompt, arg, known, func(ctx context.Context) *mcp.Completion {
+		switch {
+		case arg.Name == "session":
+			return c.sessions(ctx, arg.Value)
+		case prompt == "analyse_data" && arg.Name == "file":
+			names := append(c.files(ctx, known.Arguments["session"], arg.Value), c.tools.sessions.HostNames(arg.Value)...)
+			return completion(names, arg.Value)
+		case prompt == "export_session" && arg.Name == "path":
+			return completion(c.files(ctx, known.Arguments["session"], arg.Value), arg.Value)
+		case prompt == "export_session" && arg.Name == "format":
+			return completion([]string{"notebook", "script"}, arg.Value)
+		}
+		return completion(nil, "")
+	}), nil
 }
 
 // CompleteResourceArgument completes a variable of the resource template.
 func (c *Completer) CompleteResourceArgument(ctx context.Context, uri string, arg mcp.CompleteArgument, known mcp.CompleteContext) (*mcp.Completion, error) {
-	switch {
-	case !strings.HasPrefix(uri, resourceScheme+"://"):
-	case arg.Name == "session":
-		return c.sessions(ctx, arg.Value), nil
-	case arg.Name == "path":
-		return completion(c.files(ctx, known.Arguments["session"], arg.Value), arg.Value), nil
+	return c.complete(ctx, uri, arg, known, func(ctx context.Context) *mcp.Completion {
+		switch {
+		case !strings.HasPrefix(uri, resourceScheme+"://"):
+		case arg.Name == "session":
+			return c.sessions(ctx, arg.Value)
+		case arg.Name == "path":
+			return completion(c.files(ctx, known.Arguments["session"], arg.Value), arg.Value)
+		}
+		return completion(nil, "")
+	}), nil
+}
+
+// complete has observers see a completion. Whoever is refused gets no values.
+func (c *Completer) complete(ctx context.Context, of string, arg mcp.CompleteArgument, known mcp.CompleteContext, values func(context.Context) *mcp.Completion) *mcp.Completion {
+	ctx = requestid.Ensure(ctx)
+	v := view{
+		method: methodComplete, session: known.Arguments["session"],
+		arguments: map[string]any{"of": of, "argument": arg, "context": known},
 	}
-	return completion(nil, ""), nil
+	found, err := see(ctx, c.tools, v, func(ctx context.Context) (*mcp.Completion, error) { return values(ctx), nil })
+	if err != nil {
+		c.tools.log.DebugContext(ctx, "nothing to complete", "error", err)
+		return completion(nil, "")
+	}
+	return found
 }
 
 func (c *Completer) sessions(ctx context.Context, prefix string) *mcp.Completion {

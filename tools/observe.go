@@ -15,7 +15,8 @@ import (
 	"github.com/biocypher/biocage-mcp/session"
 )
 
-// An Observer is told of every call of a tool: once when it begins and once
+// An Observer is told of every call of a tool, and of every other request that
+// looks into sessions: once when it begins and once
 // when it ends, also when it is refused, cancelled or panics. Its methods are
 // called from several goroutines at once and hold the call up.
 type Observer interface {
@@ -29,22 +30,23 @@ type Observer interface {
 // A Call is what is known of a call when it begins. The texts of the client in
 // it have not been checked.
 type Call struct {
-	Tool       string // one of this server's
+	Method     string // of the protocol
+	Tool       string // one of this server's, "unknown", or the method where that is no call
 	Request    string // its id, as in the log
 	Principal  string // the authenticated caller; "": nobody was asked
 	Connection string // the protocol's session
 	Began      time.Time
 	Header     http.Header // of HTTP, else nil
-	request    mcp.CallToolRequest
+	arguments  any
+	meta       *mcp.Meta
 }
 
 // Arguments are the call's arguments, as JSON.
 func (c *Call) Arguments() json.RawMessage {
-	raw := c.request.GetRawArguments()
-	if text, ok := raw.(json.RawMessage); ok {
+	if text, ok := c.arguments.(json.RawMessage); ok {
 		return text
 	}
-	encoded, err := json.Marshal(raw)
+	encoded, err := json.Marshal(c.arguments)
 	if err != nil {
 		return nil // it came as JSON, so this is a call of Go's
 	}
@@ -53,10 +55,10 @@ func (c *Call) Arguments() json.RawMessage {
 
 // Meta gives a text of the call's _meta, "" when there is none.
 func (c *Call) Meta(key string) string {
-	if c.request.Params.Meta == nil {
+	if c.meta == nil {
 		return ""
 	}
-	text, _ := c.request.Params.Meta.AdditionalFields[key].(string)
+	text, _ := c.meta.AdditionalFields[key].(string)
 	return text
 }
 
@@ -83,8 +85,8 @@ type End struct {
 // call answers one call: panics and errors become answers, observers see it.
 func (t *toolset) call(ctx context.Context, tool string, request mcp.CallToolRequest, handle func(context.Context) (answer, error)) (result *mcp.CallToolResult) {
 	ctx = requestid.Ensure(ctx)
-	ref := refOf(ctx, "")
-	c := &Call{Tool: tool, Request: requestid.From(ctx), Principal: ref.Principal, Connection: ref.Connection, Began: time.Now(), Header: request.Header, request: request}
+	c := newCall(ctx, methodCall, tool)
+	c.arguments, c.Header, c.meta = request.GetRawArguments(), request.Header, request.Params.Meta
 	ctx, err := t.begin(ctx, c)
 	var e End
 	defer func() {

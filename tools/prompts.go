@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -40,17 +39,16 @@ func sessionArgument() mcp.PromptArgument {
 func (t *toolset) prompt(d promptDefinition) server.ServerPrompt {
 	return server.ServerPrompt{
 		Prompt: mcp.Prompt{Name: d.name, Title: d.title, Description: d.description, Arguments: d.arguments},
-		Handler: func(ctx context.Context, request mcp.GetPromptRequest) (result *mcp.GetPromptResult, err error) {
+		Handler: func(ctx context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			ctx = requestid.Ensure(ctx)
-			defer func() {
-				if value := recover(); value != nil {
-					t.log.ErrorContext(ctx, "prompt panicked", "prompt", d.name, "incident", requestid.From(ctx), "panic", value, "stack", string(debug.Stack()))
-					result, err = nil, &failure{code: mcp.INTERNAL_ERROR, text: t.internal(ctx).text}
-				}
-			}()
-			text, err := d.answer(ctx, request.Params.Arguments)
+			args := request.Params.Arguments
+			v := view{
+				method: methodPrompt, session: args["session"], header: request.Header, meta: request.Params.Meta,
+				arguments: map[string]any{"name": d.name, "arguments": args},
+			}
+			text, err := see(ctx, t, v, func(ctx context.Context) (string, error) { return d.answer(ctx, args) })
 			if err != nil {
-				f := t.failure(ctx, "prompts/get", "", err)
+				f := t.failure(ctx, methodPrompt, "", err)
 				if _, unnamed := errors.AsType[*session.NoSessionError](err); unnamed || errors.Is(err, session.ErrUnknown) {
 					f.code = mcp.INVALID_PARAMS
 				}

@@ -35,9 +35,14 @@ func (t *toolset) fileResource() server.ServerResourceTemplate {
 			mcp.WithTemplateDescription("A file of a session's sandbox, as linked in answers; offset and limit (bytes) read a part of a large one.")),
 		Handler: func(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 			ctx = requestid.Ensure(ctx)
-			contents, err := t.readResource(ctx, request.Params.URI)
+			uri := request.Params.URI
+			v := view{method: methodRead, arguments: map[string]string{"uri": uri}, header: request.Header, meta: request.Params.Meta}
+			if named, err := parseURI(uri); err == nil {
+				v.session = named.session
+			}
+			contents, err := see(ctx, t, v, func(ctx context.Context) (mcp.ResourceContents, error) { return t.readResource(ctx, uri) })
 			if err != nil {
-				return nil, t.failure(ctx, "resources/read", request.Params.URI, err)
+				return nil, t.failure(ctx, methodRead, uri, err)
 			}
 			return []mcp.ResourceContents{contents}, nil
 		},
@@ -70,6 +75,9 @@ func (f *failure) RPC(modern bool) (code int, data any) {
 // failure tells why a request failed. A session of somebody else's answers
 // like one that does not exist.
 func (t *toolset) failure(ctx context.Context, method, uri string, err error) *failure {
+	if known, ok := errors.AsType[*failure](err); ok {
+		return known
+	}
 	argument, isArgument := errors.AsType[*session.ArgumentError](err)
 	_, unnamed := errors.AsType[*session.NoSessionError](err)
 	f := &failure{code: mcp.INTERNAL_ERROR, text: t.refuse(ctx, method, err).text}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/biocypher/biocage-mcp/internal/requestid"
 	"github.com/biocypher/biocage-mcp/session"
 )
 
@@ -31,14 +32,23 @@ type page struct {
 func Resources(sessions Sessions, opts Options) func(ctx context.Context, cursor string) ([]mcp.Resource, string, error) {
 	t := newToolset(sessions, opts)
 	return func(ctx context.Context, cursor string) ([]mcp.Resource, string, error) {
-		after, err := parsePage(cursor)
-		if err != nil {
-			return nil, "", t.failure(ctx, "resources/list", "", err)
-		}
-		ctx, cancel := context.WithTimeout(ctx, listWithin)
-		defer cancel()
-		list, more := t.listResources(ctx, after)
-		if !more {
+		ctx = requestid.Ensure(ctx)
+		after, bad := parsePage(cursor)
+		v := view{method: methodList, session: after.Session, arguments: map[string]string{"cursor": cursor}}
+		more := false
+		list, err := see(ctx, t, v, func(ctx context.Context) (list []mcp.Resource, _ error) {
+			if bad != nil {
+				return nil, bad
+			}
+			ctx, cancel := context.WithTimeout(ctx, listWithin)
+			defer cancel()
+			list, more = t.listResources(ctx, after)
+			return list, nil
+		})
+		switch {
+		case err != nil:
+			return nil, "", t.failure(ctx, methodList, "", err)
+		case !more:
 			return list, "", nil
 		}
 		return list, after.next(list), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the icon
 	"encoding/base64"
+	"errors"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -28,6 +29,8 @@ type Options struct {
 	// OnEnd is told the SessionID of every connection that has ended: the pipe
 	// of stdio, a stream of SSE, a protocol session of HTTP. It must not block.
 	OnEnd func(connection string)
+	// OnUnknownTool is told of calls that name no tool; nil: nobody is.
+	OnUnknownTool func(context.Context, *mcp.CallToolRequest)
 }
 
 // Completions complete arguments.
@@ -82,7 +85,12 @@ func NewServer(opts Options) *server.MCPServer {
 			opts.OnEnd(session.SessionID())
 		})
 	}
-	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) { judge(ctx, err) })
+	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, message any, err error) {
+		judge(ctx, err)
+		if request, ok := message.(*mcp.CallToolRequest); ok && opts.OnUnknownTool != nil && errors.Is(err, server.ErrToolNotFound) {
+			opts.OnUnknownTool(ctx, request)
+		}
+	})
 	if opts.Resources != nil {
 		hooks.AddAfterListResources(func(ctx context.Context, _ any, request *mcp.ListResourcesRequest, result *mcp.ListResourcesResult) {
 			list, next, err := opts.Resources(ctx, string(request.Params.Cursor))

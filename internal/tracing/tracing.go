@@ -99,13 +99,16 @@ func (t *Tracing) Begin(ctx context.Context, c *tools.Call) (context.Context, er
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = t.context.Extract(ctx, carrier{c})
 	}
-	ctx, _ = t.tracer.Start(ctx, "tools/call "+c.Tool, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes( //nolint:spancheck // End ends it
-		attribute.String("mcp.method.name", "tools/call"),
-		attribute.String("gen_ai.operation.name", "execute_tool"),
-		attribute.String("gen_ai.tool.name", c.Tool),
+	name, attributes := c.Method, []attribute.KeyValue{
+		attribute.String("mcp.method.name", c.Method),
 		attribute.String("biocage.request", c.Request),
-	))
-	return ctx, nil //nolint:spancheck // End ends it
+	}
+	if c.Tool != c.Method {
+		name += " " + c.Tool
+		attributes = append(attributes, attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", c.Tool))
+	}
+	ctx, _ = t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...)) //nolint:spancheck // End ends it
+	return ctx, nil                                                                                                   //nolint:spancheck // End ends it
 }
 
 // End implements tools.Observer.
