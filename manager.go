@@ -94,6 +94,7 @@ func (h host) ownFiles() []session.OwnFile {
 		config,
 		{Path: absolute(h.cfg.Log.Audit), What: "this server's audit log", Remedy: "keep it elsewhere (log.audit)"},
 		{Path: absolute(h.cfg.Server.TLSKey), What: "this server's private key", Remedy: "keep it elsewhere (server.tls_key)"},
+		{Path: absolute(h.cfg.Server.TokenFile), What: "this server's token", Remedy: "keep it elsewhere (server.token_file)"},
 	}
 }
 

@@ -111,7 +111,11 @@ func (h host) serve(ctx context.Context) error {
 		Prompts:      tools.Prompts(c.Manager, opts),
 		Completions:  tools.Completions(c.Manager, opts),
 		Instructions: func() string { return instructions(c.Engine(), h.cfg.Environment, opts.Network) },
-		OnEnd:        c.Disconnect,
+		OnBegin:      func(string) { watch.metrics.ConnectionBegan() },
+		OnEnd: func(connection string) {
+			watch.metrics.ConnectionEnded()
+			c.Disconnect(connection)
+		},
 		// Refused calls are calls.
 		OnUnknownTool: tools.Unknown(opts),
 	})

@@ -27,6 +27,7 @@ type Metrics struct {
 	calls         *prometheus.HistogramVec
 	refused       *prometheus.CounterVec
 	requests      *prometheus.CounterVec
+	connections   prometheus.Gauge
 }
 
 var (
@@ -50,9 +51,12 @@ func New(version string, counts func() session.Counts) *Metrics {
 		calls:         histogram("tool_call_seconds", "How long calls of tools took, by tool and outcome.", buckets, "tool", "outcome"),
 		refused:       counters("refused_calls_total", "Calls of tools for which nothing was done, by reason.", "reason"),
 		requests:      counters("http_requests_total", "HTTP requests, by status.", "status"),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "biocage", Name: "protocol_sessions", Help: "Connections that live: pipes, streams of SSE, protocol sessions of HTTP.",
+		}),
 	}
 	m.registry.MustRegister(
-		m.sessionsBegan, m.sessionsEnded, m.cells, m.restarts, m.sandboxes, m.pool, m.calls, m.refused, m.requests,
+		m.sessionsBegan, m.sessionsEnded, m.cells, m.restarts, m.sandboxes, m.pool, m.calls, m.refused, m.requests, m.connections,
 		gauge("sessions", "Sessions that live.", func() int { return counts().Sessions }),
 		gauge("cells_running", "Cells that run.", func() int { return counts().Running }),
 		gauge("pool_ready", "Sandboxes that are kept ready.", func() int { return counts().Ready }),
@@ -109,6 +113,12 @@ func (w *statusWriter) Flush() {
 
 // Unwrap is for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// ConnectionBegan counts a connection of the protocol.
+func (m *Metrics) ConnectionBegan() { m.connections.Inc() }
+
+// ConnectionEnded comes once for each that began.
+func (m *Metrics) ConnectionEnded() { m.connections.Dec() }
 
 // SessionBegan implements session.Observer.
 func (m *Metrics) SessionBegan() { m.sessionsBegan.Inc() }

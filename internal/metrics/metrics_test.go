@@ -51,6 +51,9 @@ func TestFigures(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
+			m.ConnectionBegan()
+			m.ConnectionBegan()
+			m.ConnectionEnded()
 			m.SessionBegan()
 			m.SessionEnded(session.EndIdle)
 			m.CellEnded("ok", 30*time.Millisecond, false)
@@ -76,7 +79,7 @@ func TestFigures(t *testing.T) {
 
 	text := scrape(t, m)
 	for _, want := range []string{
-		"biocage_sessions 5", "biocage_cells_running 3", "biocage_pool_ready 1", `biocage_build_info{version="1.2.3"} 1`,
+		"biocage_sessions 5", "biocage_protocol_sessions 4", "biocage_cells_running 3", "biocage_pool_ready 1", `biocage_build_info{version="1.2.3"} 1`,
 		"biocage_sessions_began_total 4", `biocage_sessions_ended_total{reason="idle"} 4`,
 		`biocage_cell_seconds_count{outcome="ok"} 4`, `biocage_cell_seconds_count{outcome="died"} 4`, "biocage_interpreter_restarts_total 4",
 		`biocage_sandbox_start_seconds_count{ok="false"} 4`, `biocage_pool_takes_total{result="hit"} 4`, `biocage_pool_takes_total{result="miss"} 4`,

@@ -29,6 +29,8 @@ type Options struct {
 	// OnEnd is told the SessionID of every connection that has ended: the pipe
 	// of stdio, a stream of SSE, a protocol session of HTTP. It must not block.
 	OnEnd func(connection string)
+	// OnBegin comes once for every connection, before its OnEnd. It must not block.
+	OnBegin func(connection string)
 	// OnUnknownTool is told of calls that name no tool; nil: nobody is.
 	OnUnknownTool func(context.Context, *mcp.CallToolRequest)
 }
@@ -78,6 +80,11 @@ func NewServer(opts Options) *server.MCPServer {
 		})
 		hooks.AddAfterDiscover(func(_ context.Context, _ any, _ *mcp.DiscoverRequest, result *mcp.DiscoverResult) {
 			result.Instructions = opts.Instructions()
+		})
+	}
+	if opts.OnBegin != nil {
+		hooks.AddOnRegisterSession(func(_ context.Context, session server.ClientSession) {
+			opts.OnBegin(session.SessionID())
 		})
 	}
 	if opts.OnEnd != nil {
