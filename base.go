@@ -24,7 +24,7 @@ type baseMaker struct {
 	mounts []session.ExposeRequest // of the configuration, checked
 
 	mu      sync.Mutex
-	holds   []io.Closer // guarded by mu; environments in use
+	holds   []io.Closer // guarded by mu; the environment and the agent in use
 	janitor *janitor    // guarded by mu; nil before the first need
 }
 
@@ -80,14 +80,15 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 	if network != sandbox.NetworkNone && !c.engine.Capabilities().Network {
 		return session.Base{}, noNetwork(c)
 	}
-	agent, err := b.host.agent()
+	agent, err := b.host.agent(ctx)
 	if err != nil {
 		return session.Base{}, err
 	}
 	env, err := b.environment(ctx, c)
 	if err != nil {
-		return session.Base{}, err
+		return session.Base{}, errors.Join(err, agent.Close())
 	}
+	b.hold(agent)
 	var packages []string
 	for _, p := range env.Packages {
 		packages = append(packages, p.Name)
@@ -99,7 +100,7 @@ func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error)
 			Root:    sandbox.Root{Dir: env.Dir, Image: env.Image},
 			Command: pyagent.Command(env.Python, sandbox.AgentDir),
 			Env:     append(env.Env(), "HOME="+sandbox.WorkDir), // without one it is /root, which code may not write
-			Agent:   agent,
+			Agent:   agent.Dir,
 			Limits:  limits(cfg.Sandbox),
 			Network: network,
 			Mounts:  fixed,
@@ -164,10 +165,15 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 			return environment.Environment{}, errors.Join(err, hold.Close())
 		}
 	}
+	b.hold(hold)
+	return env, nil
+}
+
+// hold keeps what sandboxes are made from until Close.
+func (b *baseMaker) hold(what io.Closer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.holds = append(b.holds, hold)
-	return env, nil
+	b.holds = append(b.holds, what)
 }
 
 // buildCommand is what makes a missing environment be there.

@@ -71,10 +71,18 @@ func (h host) store(d *docker.Engine) (*environment.Store, error) {
 	return store, h.dataFault(err)
 }
 
-// agent is the directory with the agent's code for sandboxes.
-func (h host) agent() (string, error) {
-	dir, err := pyagent.Install(filepath.Join(h.dataDir(), "agent"))
-	return dir, h.dataFault(err)
+// agent is the directory with the agent's code for sandboxes, held until it is
+// closed. What other versions left there and nobody uses is removed.
+func (h host) agent(ctx context.Context) (*pyagent.Installed, error) {
+	dir := filepath.Join(h.dataDir(), "agent")
+	installed, err := pyagent.Install(dir)
+	if err != nil {
+		return nil, h.dataFault(err)
+	}
+	if err := pyagent.Clean(dir); err != nil {
+		h.log.WarnContext(ctx, "unused agents were not removed", "error", err)
+	}
+	return installed, nil
 }
 
 // dataFault adds what to do to an error about something below the data

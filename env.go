@@ -142,11 +142,11 @@ func envBuild(ctx context.Context, p process, args []string) error {
 // publish makes the image for use by hand where a Docker daemon is used, and
 // tells its name.
 func publish(ctx context.Context, h host, store *environment.Store, env environment.Environment) (string, error) {
-	agent, err := h.agent()
+	agent, err := h.agent(ctx)
 	if err != nil {
 		return "", err
 	}
-	switch err := store.Publish(ctx, env, agent); {
+	switch err := errors.Join(store.Publish(ctx, env, agent.Dir), agent.Close()); {
 	case errors.Is(err, environment.ErrNoDocker):
 		return "", nil
 	case err != nil:

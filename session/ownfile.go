@@ -38,7 +38,7 @@ func (m *Manager) withoutOwn(h *hostFile, mode sandbox.Mode) (*hostFile, error) 
 		err = hostError(h.path, err)
 	}
 	if err != nil {
-		h.file.Close() //nolint:errcheck,gosec // opened for reading
+		h.file.Close() //nolint:errcheck // opened for reading
 		return nil, err
 	}
 	return h, nil

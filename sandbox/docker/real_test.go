@@ -26,8 +26,9 @@ func realSpec(t testing.TB, image string) sandbox.Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = agent.Close() })
 	return sandbox.Spec{
-		Root: sandbox.Root{Image: image}, Session: "real", Agent: agent,
+		Root: sandbox.Root{Image: image}, Session: "real", Agent: agent.Dir,
 		Command: pyagent.Command("python3", sandbox.AgentDir),
 		Env:     []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/work", "LANG=C.UTF-8"},
 		Limits:  sandbox.Limits{MemoryBytes: 256 << 20, CPUs: 1, PIDs: 64, DiskBytes: 32 << 20},
