@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # Makes what a release holds below dist/, with goreleaser, and publishes
-# nothing. goreleaser is built once, which takes minutes. What needs a tool that
-# is not there, SBOMs and the image, is left out, and that is told.
+# nothing. goreleaser, and syft for the SBOMs, are built once, which takes
+# minutes. The image needs docker buildx; without it, it is left out, and that is
+# told.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GVISOR=$1
-if [ ! -x build/tools/goreleaser ]; then
-	GOBIN=$PWD/build/tools CGO_ENABLED=0 go install github.com/goreleaser/goreleaser/v2@v2.17.0
-fi
+export PATH=$PWD/build/tools:$PATH
+# tool NAME MODULE builds a program where there is none of that name.
+tool() { command -v "$1" >/dev/null || GOBIN=$PWD/build/tools CGO_ENABLED=0 GOFLAGS=-trimpath go install "$2"; }
+tool goreleaser github.com/goreleaser/goreleaser/v2@v2.17.0
+tool syft github.com/anchore/syft/cmd/syft@v1.57.1
 skip=()
-if ! command -v syft >/dev/null; then
-	echo "no SBOM: syft is not installed" >&2
-	skip+=(--skip=sbom)
-fi
 if ! docker buildx version >/dev/null 2>&1; then
 	echo "no image: docker buildx is not installed" >&2
 	skip+=(--skip=docker)
 fi
-build/tools/goreleaser release --snapshot --clean "${skip[@]}"
+goreleaser release --snapshot --clean "${skip[@]}"
