@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export GVISOR=$1
 export PATH=$PWD/build/tools:$PATH
-# tool NAME MODULE builds a program where there is none of that name.
-tool() { command -v "$1" >/dev/null || GOBIN=$PWD/build/tools CGO_ENABLED=0 GOFLAGS=-trimpath go install "$2"; }
+# tool NAME MODULE builds a program at its pinned version.
+tool() { [ -x "build/tools/$1" ] || GOBIN=$PWD/build/tools CGO_ENABLED=0 GOFLAGS=-trimpath go install "$2"; }
 tool goreleaser github.com/goreleaser/goreleaser/v2@v2.17.0
 tool syft github.com/anchore/syft/cmd/syft@v1.57.1
 skip=()

@@ -130,8 +130,12 @@ type goScenario struct {
 // goScenarios are those of python/scenarios.py and node/scenarios.mjs, for one session.
 func goScenarios() []goScenario {
 	return []goScenario{
-		{"tools", goTools}, {"state", goState}, {"progress", goProgress},
-		{"cancel", goCancel}, {"large", goLarge}, {"parallel", goParallel},
+		{"tools", goTools},
+		{"state", goState},
+		{"progress", goProgress},
+		{"cancel", goCancel},
+		{"large", goLarge},
+		{"parallel", goParallel},
 	}
 }
 

@@ -27,8 +27,12 @@ type target struct {
 // matrixScenarios are what every client does over every transport.
 func matrixScenarios() []scenario {
 	return []scenario{
-		{"tools", judgeTools}, {"state", judgeState}, {"progress", judgeProgress},
-		{"cancel", judgeCancel}, {"large", judgeLarge}, {"parallel", judgeParallel},
+		{"tools", judgeTools},
+		{"state", judgeState},
+		{"progress", judgeProgress},
+		{"cancel", judgeCancel},
+		{"large", judgeLarge},
+		{"parallel", judgeParallel},
 	}
 }
 
