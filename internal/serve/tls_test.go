@@ -53,7 +53,7 @@ func TestTLS(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(ctx, l) }()
 	for _, isHTTP2 := range []bool{false, true} {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: isHTTP2} //nolint:gosec // the default version is a good one
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: isHTTP2}
 		client := &http.Client{Transport: transport}
 		post := func(body, session string) *http.Response {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+l.Addr().String()+"/mcp", strings.NewReader(body))

@@ -129,7 +129,7 @@ func round(name, state string, questions func(*server.InputRequestBuilder)) serv
 func all(answers mcp.InputResponses, requests mcp.InputRequests) bool {
 	for id, request := range requests {
 		answered := false
-		switch request.Method {
+		switch request.Method { //nolint:exhaustive // a server asks nothing else
 		case mcp.MethodElicitationCreate:
 			answered = server.ElicitationResponse(answers, id) != nil
 		case mcp.MethodSamplingCreateMessage:
@@ -202,21 +202,21 @@ func twoRounds(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, e
 // needsSampling cannot work for a client that has no model.
 func needsSampling(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if can := r.Params.Meta.ClientCapabilities(); can == nil || can.Sampling == nil {
-		return nil, lacksSampling{}
+		return nil, samplingError{}
 	}
 	b := server.NewInputRequestBuilder("")
 	askCapital(b)
 	return b.ToolResult(), nil
 }
 
-// lacksSampling goes out with the code that the protocol has for it.
-type lacksSampling struct{}
+// samplingError goes out with the code that the protocol has for it.
+type samplingError struct{}
 
-var _ serve.Coded = lacksSampling{}
+var _ serve.Coded = samplingError{}
 
-func (lacksSampling) Error() string { return "the client must declare sampling" }
+func (samplingError) Error() string { return "the client must declare sampling" }
 
-func (lacksSampling) RPC(bool) (code int, data any) {
+func (samplingError) RPC(bool) (code int, data any) {
 	return mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, map[string]any{"requiredCapabilities": map[string]any{"sampling": map[string]any{}}}
 }
 
