@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -126,6 +127,40 @@ func TestServeWithoutACollector(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.end(5 * time.Second)
+			if !strings.Contains(s.stderr.String(), "traces") {
+				t.Errorf("the log does not tell that traces were not sent:\n%s", s.stderr)
+			}
+		})
+	}
+}
+
+// Over HTTP too the end waits for no collector, nor for streams that are open
+// or a call that runs.
+func TestServeHTTPEndsWithoutACollector(t *testing.T) {
+	release := make(chan struct{})
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer silent.Close()
+	defer close(release)
+	for name, endpoint := range map[string]string{"none": "http://127.0.0.1:9", "silent": silent.URL, "no route": "http://192.0.2.1:4318"} {
+		t.Run(name, func(t *testing.T) {
+			s, c := startHTTP(t, needEnvironment(t), "BIOCAGE_ENGINE=gvisor", "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint, "OTEL_BSP_SCHEDULE_DELAY=50")
+			c.begin()
+			c.expectRun("import time", `"success":true`)
+			_, events := c.get(t.Context(), "/sse", c.token)
+			defer events.Close()
+			done := make(chan string, 1)
+			go func() {
+				_, text, _ := c.post(t.Context(), runMessage("2", "open('started', 'w').close(); time.sleep(600)", "", ""))
+				done <- text
+			}()
+			awaitFile(t, c, "started")
+			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			s.end(5 * time.Second)
+			if text := <-done; !strings.Contains(text, "shutting down") {
+				t.Errorf("the call that ran was told %q", text)
+			}
 			if !strings.Contains(s.stderr.String(), "traces") {
 				t.Errorf("the log does not tell that traces were not sent:\n%s", s.stderr)
 			}
