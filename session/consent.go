@@ -181,9 +181,9 @@ func (m *Manager) agreed(ref Ref, h *hostFile, allowed *Allowance) error {
 	case slices.Contains(s.declined, h.path):
 		return declinedError(h.path)
 	case len(s.declined) >= maxDeclined:
-		return &ArgumentError{Argument: "host_path", Message: "The person has declined so many paths that they are not asked again in this session; they can add folders to expose.roots."}
+		return &ArgumentError{Argument: "host_path", Outside: true, Message: "The person has declined so many paths that they are not asked again in this session; they can add folders to expose.roots."}
 	case s.undecided >= maxUndecided:
-		return &ArgumentError{Argument: "host_path", Message: "So many questions to the person had no answer that they are not asked again in this session; they can add folders to expose.roots."}
+		return &ArgumentError{Argument: "host_path", Outside: true, Message: "So many questions to the person had no answer that they are not asked again in this session; they can add folders to expose.roots."}
 	}
 	return question
 }
