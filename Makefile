@@ -14,7 +14,7 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := build
-.PHONY: build test test-all check fmt lint cross unit race attacks conformance agent env demo bench docs mcpb release-snapshot lock clean help
+.PHONY: build test test-all check fmt lint cross unit race attacks conformance chaos soak agent env demo bench docs mcpb release-snapshot lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
@@ -22,7 +22,7 @@ build: ## build bin/biocage
 test: ## install what is needed, then run the tests on every engine
 	scripts/test.sh
 
-test-all: ## the same, and the attacks and cases that take long
+test-all: ## the same, and the attacks, cases, chaos and soak that take long
 	scripts/test.sh --all
 
 check: lint unit ## lint and the tests that need no engine
@@ -49,6 +49,12 @@ attacks: build ## run the attacks against the real server, on each engine
 conformance: ## the protocol's own conformance suite, against the HTTP front end
 	test/interop/setup.sh
 	$(GO) test -count=1 -v ./test/conformance
+
+chaos: build ## harm the server and what it stands on; KILLS=200 for more kills
+	BIOCAGE_TEST_BINARY=$(CURDIR)/bin/biocage scripts/chaos.sh chaos
+
+soak: build ## honest and hostile clients against one server; SOAK=10m for how long
+	BIOCAGE_TEST_BINARY=$(CURDIR)/bin/biocage scripts/chaos.sh soak
 
 agent: ## test, lint and type-check the Python agent, in a venv below build/
 	scripts/agent.sh check

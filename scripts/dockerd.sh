@@ -17,8 +17,13 @@ say() { echo "dockerd.sh: $*" >&2; }
 
 answers() { DOCKER_HOST=$1 timeout 10 docker version >/dev/null 2>&1; }
 
-# bridge makes a bridge and tells its name; "none" where that cannot be.
+# bridge makes a bridge and tells its name; "none" where that cannot be. That of
+# a daemon that was killed is used again.
 bridge() {
+	if [ -f "$dir/bridge" ] && ip link show "$(cat "$dir/bridge")" >/dev/null 2>&1; then
+		cat "$dir/bridge"
+		return
+	fi
 	name=bcage$(($$ % 100000))
 	if ip link add name "$name" type bridge 2>/dev/null; then
 		if ip address add "172.31.$(($$ % 250)).1/24" dev "$name" 2>/dev/null && ip link set "$name" up; then
@@ -38,6 +43,20 @@ no_bridge() {
 	rm -f "$dir/bridge"
 }
 
+# after_kill ends what a daemon that was killed has left: the next one would wait
+# for its containerd in vain. Containers have processes of their own.
+after_kill() {
+	left=$dir/exec/containerd/containerd.pid
+	[ -f "$left" ] || return 0
+	kill -9 "$(cat "$left")" 2>/dev/null || true
+	i=0
+	while [ -e "/proc/$(cat "$left")" ] && ! grep -q '^State:.Z' "/proc/$(cat "$left")/status" && [ "$i" -lt 50 ]; do
+		i=$((i + 1))
+		sleep 0.1
+	done
+	rm -f "$left"
+}
+
 start() {
 	if [ "${BIOCAGE_DOCKERD:-}" != private ]; then
 		host=${DOCKER_HOST:-unix:///var/run/docker.sock}
@@ -54,6 +73,7 @@ start() {
 	command -v dockerd >/dev/null || { say "no dockerd; install it (apt-get install docker.io)"; exit 1; }
 	mkdir -p "$dir"
 	rm -f "$dir/pid"
+	after_kill
 	# shellcheck disable=SC2086 # extra arguments are words
 	setsid dockerd -H "unix://$socket" --data-root "$dir/data" --exec-root "$dir/exec" \
 		--pidfile "$dir/pid" --bridge="$(bridge)" --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
@@ -81,6 +101,10 @@ stop() {
 		i=$((i + 1))
 		[ "$i" -le 100 ] || { say "the daemon $pid does not stop"; exit 1; }
 		sleep 0.2
+	done
+	# One that was killed has not unmounted what it had mounted on itself.
+	while mountpoint -q "$dir/data"; do
+		umount "$dir/data" || { say "$dir/data stays mounted"; break; }
 	done
 	no_bridge
 }

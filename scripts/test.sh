@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make test`, and with --all `make test-all`, which adds what takes long: the
-# cases by kind, the attacks, and docs/FEATURES.md against all results. Installs
+# cases by kind, the attacks, chaos, a short soak, and docs/FEATURES.md against
+# all results. Installs
 # what is missing (where apt and root allow), builds the binary and the default
 # environment, and starts a Docker daemon of its own. A suite that cannot run
 # fails. What is needed for the rest ends the run when it fails; after a suite
@@ -86,6 +87,8 @@ suite "the real server, driven by clients" scripts/gotest.sh system
 if [ "$all" = --all ]; then
 	suite "cases by kind" scripts/gotest.sh kinds
 	suite "attacks" scripts/gotest.sh attacks
+	suite "chaos" scripts/gotest.sh chaos
+	suite "soak" scripts/gotest.sh soak
 	suite "docs/FEATURES.md against the results" scripts/gotest.sh features
 fi
 exit "$failed"

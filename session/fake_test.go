@@ -243,7 +243,11 @@ func (a *fakeAgent) handle(req fakeRequest, body []byte) bool {
 	switch req.Type {
 	case "start_request":
 		go func() {
-			time.Sleep(a.load)
+			select {
+			case <-time.After(a.load):
+			case <-a.gone:
+				return
+			}
 			a.mu.Lock()
 			a.loaded = true
 			a.mu.Unlock()

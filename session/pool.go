@@ -21,6 +21,10 @@ type pool struct {
 	stopped bool          // guarded by mu
 }
 
+// longestWait is how long a call waits for a kernel that is being made for the
+// pool: that one may be stuck, and another may not.
+const longestWait = 10 * time.Second
+
 func newPool(m *Manager, size int) *pool {
 	return &pool{m: m, size: size, lastUse: time.Now()}
 }
@@ -54,10 +58,11 @@ func (p *pool) take(ctx context.Context) *kernel {
 		default:
 			select {
 			case <-wait:
-				waited = true
+			case <-time.After(longestWait):
 			case <-ctx.Done():
 				return nil
 			}
+			waited = true
 		}
 	}
 }

@@ -582,3 +582,20 @@ func TestResetGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// A sandbox in the making for the pool that is stuck holds no session up for
+// long: it gets one of its own.
+func TestStuckPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fakeEngine{load: 50 * time.Second}
+		m := newTestManager(t, e, func(o *Options) { o.Warm = 1 })
+		m.Prepare()
+		synctest.Wait()
+		e.load = 0
+		begun := time.Now()
+		mustRun(t, m, conn, "n += 1")
+		if took := time.Since(begun); took > 15*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}

@@ -9,104 +9,38 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/client"
 
+	"github.com/biocypher/biocage-mcp/internal/dockerproxy"
 	"github.com/biocypher/biocage-mcp/sandbox"
 	"github.com/biocypher/biocage-mcp/sandbox/sandboxtest"
 )
 
-// A faultyDaemon stands between an engine and a daemon. It may change or drop
-// answers; hijacked streams pass.
-type faultyDaemon struct {
-	host   string
-	server *http.Server
-	fault  atomic.Pointer[fault]
-	calls  atomic.Int64 // answers that the fault touched
-}
-
-// inspect is the end of the path of a container's description.
-const inspect = "/json"
-
-// A fault applies to requests whose path has an end.
-type fault struct {
-	method, path string
-	before       func(http.ResponseWriter, *http.Request) bool // true: answered
-	after        func(*http.Response) error
-}
-
-func newFaultyDaemon(t *testing.T) *faultyDaemon {
+func newFaultyDaemon(t *testing.T) *dockerproxy.Proxy {
 	t.Helper()
-	behind := strings.TrimPrefix(os.Getenv(envHost), "unix://")
+	behind := os.Getenv(envHost)
 	if behind == "" {
-		behind = strings.TrimPrefix(client.DefaultDockerHost, "unix://")
+		behind = client.DefaultDockerHost
 	}
-	f := &faultyDaemon{}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", behind)
-	}}
-	matches := func(r *http.Request) *fault {
-		x := f.fault.Load()
-		if x == nil || r.Method != x.method || !strings.HasSuffix(r.URL.Path, x.path) {
-			return nil
-		}
-		if x.path == inspect && strings.HasSuffix(r.URL.Path, "/containers/json") {
-			return nil // the list of containers
-		}
-		return x
-	}
-	proxy := &httputil.ReverseProxy{
-		Transport:     transport,
-		FlushInterval: -1,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", "docker"
-		},
-		ModifyResponse: func(r *http.Response) error {
-			if x := matches(r.Request); x != nil && x.after != nil {
-				f.calls.Add(1)
-				return x.after(r)
-			}
-			return nil
-		},
-		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-	}
-	f.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if x := matches(r); x != nil && x.before != nil {
-			f.calls.Add(1)
-			if x.before(w, r) {
-				return
-			}
-		}
-		proxy.ServeHTTP(w, r)
-	})}
-	dir, err := os.MkdirTemp("", "bc")
+	p, err := dockerproxy.New(t.Context(), behind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(dir, "d.sock")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.host = "unix://" + socket
-	go func() { _ = f.server.Serve(listener) }()
 	t.Cleanup(func() {
-		_ = f.server.Close()
-		transport.CloseIdleConnections()
-		_ = os.RemoveAll(dir)
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
 	})
-	return f
+	return p
 }
 
 func faultySpec(t *testing.T, image string) sandbox.Spec {
@@ -134,17 +68,6 @@ while os.read(0, 100): pass
 	}
 }
 
-func status(code int, message string) func(http.ResponseWriter, *http.Request) bool {
-	return func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, `{"message":"`+message+`"}`)
-		return true
-	}
-}
-
-func drop(*http.Response) error { return errors.New("dropped") }
-
 func replace(before, after string) func(*http.Response) error {
 	return func(r *http.Response) error {
 		body, err := io.ReadAll(r.Body)
@@ -164,37 +87,28 @@ func TestCreateOnFaultyDaemon(t *testing.T) {
 	image := needDaemon(t)
 	api := testAPI(t)
 	f := newFaultyDaemon(t)
-	slow := func(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
-		return func(_ http.ResponseWriter, r *http.Request) bool {
-			select {
-			case <-time.After(d):
-			case <-r.Context().Done():
-			}
-			return false
-		}
-	}
 	spec := faultySpec(t, image)
 	for name, test := range map[string]struct {
-		fault fault
+		fault dockerproxy.Fault
 		is    error
 		says  string
 	}{
-		"list fails":          {fault{method: "GET", path: "/containers/json", before: status(500, "boom")}, nil, "boom"},
-		"create fails":        {fault{method: "POST", path: "/containers/create", before: status(500, "no space left on device")}, sandbox.ErrExhausted, "no space"},
-		"create answer lost":  {fault{method: "POST", path: "/containers/create", after: drop}, nil, "create sandbox"},
-		"create slow":         {fault{method: "POST", path: "/containers/create", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
-		"attach fails":        {fault{method: "POST", path: "/attach", before: status(500, "boom")}, nil, "attach"},
-		"attach slow":         {fault{method: "POST", path: "/attach", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
-		"wait slow":           {fault{method: "POST", path: "/wait", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
-		"wait fails":          {fault{method: "POST", path: "/wait", before: status(500, "boom")}, nil, "wait: "},
-		"attach answer lost":  {fault{method: "POST", path: "/attach", after: drop}, nil, "attach"},
-		"start fails":         {fault{method: "POST", path: "/start", before: status(500, "boom")}, nil, "start"},
-		"start answer lost":   {fault{method: "POST", path: "/start", after: drop}, nil, "start"},
-		"start slow":          {fault{method: "POST", path: "/start", before: slow(3 * time.Second)}, context.DeadlineExceeded, ""},
-		"inspect fails":       {fault{method: "GET", path: inspect, before: status(500, "boom")}, nil, "boom"},
-		"limits not applied":  {fault{method: "GET", path: inspect, after: replace(`"PidsLimit":32`, `"PidsLimit":0`)}, errPosture, "HostConfig.PidsLimit"},
-		"privileged":          {fault{method: "GET", path: inspect, after: replace(`"Privileged":false`, `"Privileged":true`)}, errPosture, "HostConfig.Privileged"},
-		"seccomp not applied": {fault{method: "GET", path: inspect, after: replace(`seccomp=`, `label=`)}, errPosture, "HostConfig.SecurityOpt"},
+		"list fails":          {dockerproxy.Fault{Method: "GET", Path: "/containers/json", Before: dockerproxy.Status(500, "boom")}, nil, "boom"},
+		"create fails":        {dockerproxy.Fault{Method: "POST", Path: "/containers/create", Before: dockerproxy.Status(500, "no space left on device")}, sandbox.ErrExhausted, "no space"},
+		"create answer lost":  {dockerproxy.Fault{Method: "POST", Path: "/containers/create", After: dockerproxy.Drop}, nil, "create sandbox"},
+		"create slow":         {dockerproxy.Fault{Method: "POST", Path: "/containers/create", Before: dockerproxy.Slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"attach fails":        {dockerproxy.Fault{Method: "POST", Path: "/attach", Before: dockerproxy.Status(500, "boom")}, nil, "attach"},
+		"attach slow":         {dockerproxy.Fault{Method: "POST", Path: "/attach", Before: dockerproxy.Slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"wait slow":           {dockerproxy.Fault{Method: "POST", Path: "/wait", Before: dockerproxy.Slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"wait fails":          {dockerproxy.Fault{Method: "POST", Path: "/wait", Before: dockerproxy.Status(500, "boom")}, nil, "wait: "},
+		"attach answer lost":  {dockerproxy.Fault{Method: "POST", Path: "/attach", After: dockerproxy.Drop}, nil, "attach"},
+		"start fails":         {dockerproxy.Fault{Method: "POST", Path: "/start", Before: dockerproxy.Status(500, "boom")}, nil, "start"},
+		"start answer lost":   {dockerproxy.Fault{Method: "POST", Path: "/start", After: dockerproxy.Drop}, nil, "start"},
+		"start slow":          {dockerproxy.Fault{Method: "POST", Path: "/start", Before: dockerproxy.Slow(3 * time.Second)}, context.DeadlineExceeded, ""},
+		"inspect fails":       {dockerproxy.Fault{Method: "GET", Path: dockerproxy.Inspect, Before: dockerproxy.Status(500, "boom")}, nil, "boom"},
+		"limits not applied":  {dockerproxy.Fault{Method: "GET", Path: dockerproxy.Inspect, After: replace(`"PidsLimit":32`, `"PidsLimit":0`)}, errPosture, "HostConfig.PidsLimit"},
+		"privileged":          {dockerproxy.Fault{Method: "GET", Path: dockerproxy.Inspect, After: replace(`"Privileged":false`, `"Privileged":true`)}, errPosture, "HostConfig.Privileged"},
+		"seccomp not applied": {dockerproxy.Fault{Method: "GET", Path: dockerproxy.Inspect, After: replace(`seccomp=`, `label=`)}, errPosture, "HostConfig.SecurityOpt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := left(api)
@@ -202,13 +116,12 @@ func TestCreateOnFaultyDaemon(t *testing.T) {
 				t.Fatal(err)
 			}
 			opts := testOptions(ChannelAuto)
-			opts.Host = f.host
+			opts.Host = f.Host()
 			e, err := New(opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.fault.Store(&test.fault)
-			f.calls.Store(0)
+			f.Set(&test.fault)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			start := time.Now()
@@ -218,13 +131,13 @@ func TestCreateOnFaultyDaemon(t *testing.T) {
 			if took := time.Since(start); took > cleanupCall {
 				t.Errorf("told after %v", took)
 			}
-			if f.calls.Load() == 0 {
+			if f.Met() == 0 {
 				t.Fatalf("the fault was not met: %v", err)
 			}
 			if (test.is != nil && !errors.Is(err, test.is)) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("create: %v; want %v and %q", err, test.is, test.says)
 			}
-			f.fault.Store(nil)
+			f.Set(nil)
 			if err := e.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
@@ -246,7 +159,7 @@ func TestDaemonVanishes(t *testing.T) {
 	api := testAPI(t)
 	f := newFaultyDaemon(t)
 	opts := testOptions(ChannelAuto)
-	opts.Host = f.host
+	opts.Host = f.Host()
 	e, err := New(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +173,7 @@ func TestDaemonVanishes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.server.Close(); err != nil {
+	if err := f.Hang(); err != nil {
 		t.Fatal(err)
 	}
 	// Hijacked streams outlive the server; the wait for the end does not.
@@ -302,7 +215,7 @@ func TestEventsHang(t *testing.T) {
 	image := needDaemon(t)
 	f := newFaultyDaemon(t)
 	hang := make(chan struct{})
-	f.fault.Store(&fault{method: "GET", path: "/events", before: func(_ http.ResponseWriter, r *http.Request) bool {
+	f.Set(&dockerproxy.Fault{Method: "GET", Path: "/events", Before: func(_ http.ResponseWriter, r *http.Request) bool {
 		select {
 		case <-hang:
 		case <-r.Context().Done():
@@ -311,7 +224,7 @@ func TestEventsHang(t *testing.T) {
 	}})
 	defer close(hang)
 	opts := testOptions(ChannelAuto)
-	opts.Host = f.host
+	opts.Host = f.Host()
 	e, err := New(opts)
 	if err != nil {
 		t.Fatal(err)

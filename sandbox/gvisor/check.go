@@ -41,6 +41,9 @@ func (e *Engine) Check(ctx context.Context) error {
 	if e.check.ok {
 		return nil
 	}
+	if err := enoughFiles(); err != nil {
+		return fmt.Errorf("gVisor cannot run a sandbox here: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	if err := e.probe(ctx); err != nil {
@@ -48,6 +51,25 @@ func (e *Engine) Check(ctx context.Context) error {
 	}
 	e.check.ok = true
 	return nil
+}
+
+// enoughFiles tells whether this process, and so gVisor's, which inherit its
+// limits, may open as many files as the libraries in a sandbox need. Only the
+// hard limit counts: Go programs raise the soft one themselves.
+func enoughFiles() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("look at the limit of open files: %w", err)
+	}
+	return filesSuffice(limit.Max)
+}
+
+func filesSuffice(most uint64) error {
+	if most >= openFiles {
+		return nil
+	}
+	return fmt.Errorf("this process may have %d open files, too few for gVisor; raise its limit to %d or more (ulimit -n %d, or LimitNOFILE=%d for systemd): %w",
+		most, openFiles, openFiles, openFiles, sandbox.ErrUnavailable)
 }
 
 func (e *Engine) probe(ctx context.Context) error {

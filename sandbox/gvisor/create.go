@@ -49,7 +49,7 @@ func (e *Engine) accepts(spec sandbox.Spec) error {
 	if spec.Root.Dir == "" {
 		return fmt.Errorf("gVisor needs a root file system in a directory, not an image; build one with biocage env build: %w", sandbox.ErrRootMissing)
 	}
-	return checkRoot(spec)
+	return errors.Join(enoughFiles(), checkRoot(spec))
 }
 
 // start makes the sandbox in a goroutine of its own, because gVisor knows no

@@ -278,3 +278,15 @@ func TestRemoveDirsReadOnly(t *testing.T) {
 		t.Errorf("what is there: %v", err)
 	}
 }
+
+// A process that may open few files is told so, and not how its sandbox ended.
+func TestFilesSuffice(t *testing.T) {
+	for most, want := range map[uint64]string{
+		64: "this process may have 64 open files", 4095: "ulimit -n 4096", 4096: "", 1 << 20: "",
+	} {
+		err := filesSuffice(most)
+		if want == "" && err != nil || want != "" && (!errors.Is(err, sandbox.ErrUnavailable) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d: %v, want %q", most, err, want)
+		}
+	}
+}
