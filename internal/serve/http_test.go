@@ -62,7 +62,7 @@ func serveWeb(t *testing.T, limits Limits, tools ...server.ServerTool) *web {
 			if err != nil {
 				t.Errorf("Serve: %v", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("Serve did not return")
 		}
 	})
@@ -206,7 +206,7 @@ func within[T any](t *testing.T, c <-chan T, what string) T {
 	select {
 	case value := <-c:
 		return value
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal(what + " did not happen")
 		panic("unreachable")
 	}

@@ -94,7 +94,7 @@ func (p *remote) next() string {
 			p.t.Fatalf("stdout holds something else than JSON: %q", line)
 		}
 		return line
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Fatal("the server wrote nothing")
 		return ""
 	}
@@ -123,7 +123,7 @@ func (p *remote) wait() error {
 	select {
 	case err := <-p.ended:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Fatal("Serve did not return")
 		return nil
 	}
@@ -372,7 +372,7 @@ func TestContextEndsServe(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Serve did not return")
 	}
 	if got := <-connections; got != "stdio" {

@@ -302,7 +302,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatalf("%q, %v", got, err)
 		}
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for len(g.net.tcp) > 0 {
 		select {
 		case <-deadline:
@@ -367,7 +367,7 @@ func TestUDP(t *testing.T) {
 			t.Errorf("got %d bytes, %v, want %d", len(got), err, len(text))
 		}
 	}
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for len(g.net.udp) > 0 {
 		select {
 		case <-deadline:
@@ -438,7 +438,7 @@ func TestCloseFreesEverything(t *testing.T) {
 	// fdbased makes a dispatcher that it does not use, with a goroutine for each
 	// processor of the channel: one of ours, up to NumCPU of the guest's.
 	unused := 3 * (1 + runtime.GOMAXPROCS(0))
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for runtime.NumGoroutine() > before+unused {
 		if time.Now().After(deadline) {
 			text := make([]byte, 1<<20)
