@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles every package for the systems and processors that a release is for,
 # and vets, tests included, what behaves differently on Windows. The first run
-# compiles gVisor for arm64, which takes minutes; later ones take seconds.
+# compiles gVisor for arm64, which takes minutes; later ones under a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath
