@@ -117,11 +117,21 @@ func (c Config) PerPrincipal() int {
 	switch s := c.Session; {
 	case s.MaxPerPrincipal > 0:
 		return min(s.MaxPerPrincipal, s.Max)
-	case c.Server.Transport == "stdio" || len(c.Server.Tokens) <= 1:
+	case !c.Server.hasSeveralPrincipals():
 		return s.Max
 	default:
 		return s.Max - s.Max/4
 	}
+}
+
+// hasSeveralPrincipals tells whether more than one may come: by tokens, or as
+// many as an issuer knows.
+func (s Server) hasSeveralPrincipals() bool {
+	tokens := len(s.Tokens)
+	if s.TokenFile != "" {
+		tokens++
+	}
+	return s.Transport != "stdio" && (tokens > 1 || s.OAuth.Issuer != "")
 }
 
 // Default is the configuration of an empty file.

@@ -255,3 +255,27 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestASharePerPrincipal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		max    int
+		server Server
+		want   int
+	}{
+		"a pipe":                {0, Server{Transport: "stdio", Tokens: []string{"a", "b"}}, 16},
+		"no token":              {0, Server{Transport: "http"}, 16},
+		"one token":             {0, Server{Transport: "http", Tokens: []string{"a"}}, 16},
+		"a token in a file":     {0, Server{Transport: "http", TokenFile: "/t"}, 16},
+		"two tokens":            {0, Server{Transport: "http", Tokens: []string{"a", "b"}}, 12},
+		"one here, one there":   {0, Server{Transport: "http", Tokens: []string{"a"}, TokenFile: "/t"}, 12},
+		"whom an issuer knows":  {0, Server{Transport: "http", OAuth: OAuth{Issuer: "https://x"}}, 12},
+		"as configured":         {3, Server{Transport: "http", Tokens: []string{"a"}}, 3},
+		"never more than there": {99, Server{Transport: "http", Tokens: []string{"a"}}, 16},
+	} {
+		c := Default()
+		c.Session.MaxPerPrincipal, c.Server = tt.max, tt.server
+		if got := c.PerPrincipal(); got != tt.want {
+			t.Errorf("%s: %d, want %d", name, got, tt.want)
+		}
+	}
+}
