@@ -41,6 +41,7 @@ func TestSpansOfACall(t *testing.T) {
 	}
 	s := server.NewMCPServer("test", "1")
 	s.AddTools(tools.All(sessions{t: tracing}, tools.Options{Observers: []tools.Observer{tracing}})...)
+	s.AddPrompts(tools.Prompts(sessions{t: tracing}, tools.Options{Observers: []tools.Observer{tracing}})...)
 	const remote = "0af7651916cd43dd8448eb211c80319c"
 	call := func(code, meta string) {
 		s.HandleMessage(t.Context(), json.RawMessage(fmt.Sprintf(
@@ -48,6 +49,8 @@ func TestSpansOfACall(t *testing.T) {
 	}
 	call(canary, `{"traceparent":"00-`+remote+`-b7ad6b7169203331-01","tracestate":"a=`+canary+`"}`)
 	call(canary+"panic", `{"traceparent":"`+canary+`"}`)
+	s.HandleMessage(t.Context(), json.RawMessage(`{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"analyse_data","arguments":{"file":"`+canary+
+		`"},"_meta":{"traceparent":"00-`+remote+`-b7ad6b7169203331-01"}}}`))
 	spans := exporter.GetSpans()
 	var got []string
 	for _, span := range spans {
@@ -57,6 +60,7 @@ func TestSpansOfACall(t *testing.T) {
 	want := []string{
 		"session.run exception true true", "tools/call python_run exception true true",
 		"session.run exception false true", "tools/call python_run panic false false",
+		"prompts/get  true true",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("spans: name, outcome, in the client's trace, with a parent (-want +got):\n%s", diff)
