@@ -75,7 +75,14 @@ func (b *box) finish() {
 
 func (b *box) readExit(closing bool) sandbox.Exit {
 	exit := sandbox.Exit{Code: -1, Closed: closing}
-	// The sentry has ended: this only collects its status.
+	// The sentry has ended: this only collects its status. gVisor would first
+	// ask the sentry at its socket, for ever when that is still open in another
+	// process that was just being made; without the socket it asks the system.
+	if path := b.kernel.GetControlSocketPath(); path != "" {
+		if err := os.Remove(path); err != nil {
+			b.engine.log.Warn("the socket of a sandbox that ended stays", "sandbox", b.id, "error", err)
+		}
+	}
 	status, err := b.kernel.Wait(b.id)
 	switch {
 	case err != nil:

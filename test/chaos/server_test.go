@@ -40,6 +40,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 			code := []string{"", "while True: pass", hostile, "open('a', 'w').write('x' * 9000000)"}[i%4]
 			delay := time.Duration(moments.IntN(2500)) * time.Millisecond
 			t.Run(fmt.Sprintf("%d after %v", i, delay), func(t *testing.T) {
+				t.Parallel() // most is waiting
 				c := l.start(t, options{warm: i % 2})
 				if code != "" {
 					if _, err := c.BeginTool("python_run", map[string]any{"code": code}); err != nil {
