@@ -58,7 +58,7 @@ engines)
 system)
 	failed=0
 	plain cases -count=1 -timeout 40m ./test/cases -corpus testdata/cases.jsonl,testdata/abilities.jsonl || failed=1
-	plain system -count=1 -timeout 40m -p 1 ./test/interop ./test/conformance ./examples || failed=1
+	plain system -count=1 -timeout 40m -p 1 ./test/interop ./test/conformance ./test/web ./examples || failed=1
 	exit "$failed"
 	;;
 kinds) plain kinds -count=1 -timeout 40m ./test/cases -corpus testdata/kinds.jsonl ;;
