@@ -138,8 +138,10 @@ for pid in children:
 	cpu, wall := used()-before, time.Since(begin)
 	share := cpu.Seconds() / wall.Seconds()
 	t.Logf("%.2f processors over %s", share, wall.Round(time.Millisecond))
-	if wall < 4*time.Second || share < 0.1 || share > 0.75 {
-		t.Errorf("two processes used %.2f processors over %s, want about 0.5", share, wall)
+	// Less than half is a busy machine's doing; without the limit it is more
+	// than one processor where there are two.
+	if wall < 4*time.Second || cpu <= 0 || share > 0.75 {
+		t.Errorf("two processes used %.2f processors over %s, want at most about 0.5", share, wall)
 	}
 }
 
