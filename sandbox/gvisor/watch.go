@@ -75,15 +75,7 @@ func (b *box) finish() {
 
 func (b *box) readExit(closing bool) sandbox.Exit {
 	exit := sandbox.Exit{Code: -1, Closed: closing}
-	// The sentry has ended: this only collects its status. gVisor would first
-	// ask the sentry at its socket, for ever when that is still open in another
-	// process that was just being made; without the socket it asks the system.
-	if path := b.kernel.GetControlSocketPath(); path != "" {
-		if err := os.Remove(path); err != nil {
-			b.engine.log.Warn("the socket of a sandbox that ended stays", "sandbox", b.id, "error", err)
-		}
-	}
-	status, err := b.kernel.Wait(b.id)
+	status, err := b.collect()
 	switch {
 	case err != nil:
 		exit.Reason = "its end could not be read: " + err.Error()
@@ -103,6 +95,18 @@ func (b *box) readExit(closing bool) sandbox.Exit {
 		exit.Reason = fmt.Sprintf("it was killed by signal %d", exit.Code-128)
 	}
 	return exit
+}
+
+// collect gives the status of a sentry that has ended. gVisor would first ask
+// the sentry at its socket, for ever when that is still open in another process
+// that was just being made; without the socket it asks the system.
+func (b *box) collect() (unix.WaitStatus, error) {
+	if path := b.kernel.GetControlSocketPath(); path != "" {
+		if err := os.Remove(path); err != nil {
+			b.engine.log.Warn("the socket of a sandbox that ended stays", "sandbox", b.id, "error", err)
+		}
+	}
+	return b.kernel.Wait(b.id)
 }
 
 func (b *box) oomKills() int64 {
