@@ -18,7 +18,7 @@ func TestServeToAClientThatCannotAskAfterAll(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, needEnvironment(t), "BIOCAGE_ENGINE=gvisor", "BIOCAGE_EXPOSE_ASK=true", "BIOCAGE_EXPOSE_CLIENT_ROOTS=true")
+	s := startServer(t, needEnvironment(t), "BIOCAGE_ENGINE=gvisor", "BIOCAGE_EXPOSE_ASK=true", "BIOCAGE_EXPOSE_CLIENT_ROOTS=true", "BIOCAGE_SESSION_WARM=0")
 	s.request(announces)
 	expose := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"file_expose","arguments":{"host_path":%q}}}`, file)
 	refusal := `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unhelpful"}}`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/runsc/container"
@@ -18,6 +19,10 @@ import (
 
 	"github.com/biocypher/biocage-mcp/sandbox"
 )
+
+// killAgain is the time between looks at the processes of a start that was
+// given up.
+const killAgain = 100 * time.Millisecond
 
 // Create implements sandbox.Engine.
 func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
@@ -80,8 +85,17 @@ func (e *Engine) start(ctx context.Context, spec sandbox.Spec, id identity) (*bo
 	case <-ctx.Done():
 	}
 	cause := context.Cause(ctx)
-	killErr := e.killParts(s.id)
-	r := <-made
+	killErr, r := e.killParts(s.id), result{}
+	again := time.NewTicker(killAgain)
+	defer again.Stop()
+	for over := false; !over; {
+		select {
+		case r = <-made:
+			over = true
+		case <-again.C: // a process may have been started since
+			killErr = e.killParts(s.id)
+		}
+	}
 	if r.box != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 		defer cancel()
