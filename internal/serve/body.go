@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -57,33 +58,32 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) (body []byte, s
 		f.refuse(w, r, http.StatusServiceUnavailable, nil, fault{mcp.INTERNAL_ERROR, "Too many large messages are being handled; try again in a moment."})
 		return nil, 0, false
 	}
-	var buffer bytes.Buffer
-	if r.ContentLength > 0 {
-		buffer.Grow(int(r.ContentLength) + bytes.MinRead)
-	}
-	if _, err := buffer.ReadFrom(io.LimitReader(r.Body, f.limits.Body+1)); err != nil {
+	parts, read, err := readParts(r.Body, r.ContentLength, f.limits.Body)
+	if err != nil {
 		f.bodies.give(size)
 		f.refuseBody(w, r, err)
 		return nil, 0, false
 	}
-	if int64(buffer.Len()) > f.limits.Body {
+	if read > f.limits.Body {
 		f.bodies.give(size)
-		f.refuseLong(w, r, buffer.Bytes())
+		f.refuseLong(w, r, parts)
 		return nil, 0, false
 	}
 	// From here on the connection is read only to notice its end, and written
 	// to at any time.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	limitWrite(w, 0)
-	return bytes.TrimSpace(buffer.Bytes()), size, true
+	return bytes.TrimSpace(bytes.Join(parts, nil)), size, true
 }
 
 // refuseLong refuses a message that is too long. It reads the rest, within a
 // bound, and keeps nothing: a client that still sends does not hear, and the
 // message's id, which may be at its end, lets it know what was refused.
-func (f *front) refuseLong(w http.ResponseWriter, r *http.Request, start []byte) {
+func (f *front) refuseLong(w http.ResponseWriter, r *http.Request, start [][]byte) {
 	scanner := &idScanner{}
-	scanner.scan(start)
+	for _, part := range start {
+		scanner.scan(part)
+	}
 	var id []byte
 	part := make([]byte, 32<<10)
 	for left := int64(maxSkipped); r.ContentLength <= maxSkipped && left > 0; {
@@ -106,4 +106,35 @@ func (f *front) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	f.refuse(w, r, http.StatusBadRequest, nil, fault{mcp.PARSE_ERROR, "The message did not arrive as a whole; send it anew."})
+}
+
+// Parts of a body whose length is not told beforehand.
+const (
+	firstPart = 4 << 10
+	maxPart   = 1 << 20
+)
+
+// readParts reads a body, and at most one byte more than the limit. Where its
+// length is not told it comes in parts: one buffer that grows would take three
+// times what is read, also for a message that is refused in the end.
+func readParts(body io.Reader, told, limit int64) (parts [][]byte, size int64, err error) {
+	next := int64(firstPart)
+	if told > 0 {
+		next = told + 1 // all of it, and its end
+	}
+	for size <= limit {
+		next = min(next, limit+1-size)
+		var part bytes.Buffer
+		part.Grow(int(next) + bytes.MinRead)
+		n, err := part.ReadFrom(io.LimitReader(body, next))
+		if err != nil {
+			return nil, 0, fmt.Errorf("read message: %w", err)
+		}
+		parts = append(parts, part.Bytes())
+		if size += n; n < next {
+			break
+		}
+		next = min(2*next, maxPart)
+	}
+	return parts, size, nil
 }
