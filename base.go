@@ -71,6 +71,13 @@ func (b *baseMaker) guard(ctx context.Context, engine string) {
 	b.janitor = j
 }
 
+// hasJanitor tells whether somebody cleans up after this process.
+func (b *baseMaker) hasJanitor() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.janitor != nil
+}
+
 func (b *baseMaker) prepare(ctx context.Context, c chosen) (session.Base, error) {
 	cfg := b.host.cfg
 	network := sandbox.NetworkNone

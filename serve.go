@@ -124,7 +124,7 @@ func (h host) serve(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		h.log.InfoContext(ctx, "ending", "reason", cause.Error())
 	}
-	return errors.Join(err, c.end(ctx, closeTimeout), watch.Close(ctx))
+	return errors.Join(err, c.endServer(ctx, h.log, closeTimeout), watch.Close(ctx))
 }
 
 // transport makes ready what carries the messages. An address that cannot be

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -100,9 +101,7 @@ func start(t *testing.T, config map[string]any) *server {
 		"session": map[string]any{"warm": 0, "max": 40},
 		"server":  map[string]any{"tokens": []string{"ada:" + adaToken, "bob:" + bobToken}},
 	}
-	for key, value := range config {
-		content[key] = value
-	}
+	maps.Copy(content, config)
 	s.cmd = exec.Command(program, "serve", "--transport", "http", "--listen", "127.0.0.1:0", "--config", write(t, content))
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.temp)
 	s.cmd.Stderr = s.log
