@@ -132,6 +132,9 @@ func (h host) choose(ctx context.Context) (chosen, error) {
 		if err == nil {
 			return chosen{d, d, reason(h.cfg.Engine, "a Docker daemon answers")}, nil
 		}
+		if ctx.Err() != nil { // that it did not answer tells nothing
+			return chosen{}, fmt.Errorf("choose the engine: %w", context.Cause(ctx))
+		}
 		if h.cfg.Engine == "docker" {
 			return chosen{}, fmt.Errorf("the engine docker cannot be used: %w", err)
 		}

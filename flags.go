@@ -108,11 +108,21 @@ func (f *flagSet) explain(err error) string {
 		var names []string
 		f.VisitAll(func(fl *flag.Flag) { names = append(names, fl.Name) })
 		text = fmt.Sprintf("%s has no flag --%s", f.Name(), word)
-		if near := spell.Nearest(word, names); near != "" {
+		if other, ok := otherWords()[word]; ok && f.Lookup(strings.Fields(other)[0]) != nil {
+			text += "; did you mean --" + other + "?"
+		} else if near := spell.Nearest(word, names); near != "" {
 			text += "; did you mean --" + near + "?"
 		}
 	}
 	return text + " (biocage " + f.Name() + " --help)"
+}
+
+// otherWords are flags as other servers call them, with what they are here.
+func otherWords() map[string]string {
+	return map[string]string{
+		"port": "listen HOST:PORT", "host": "listen HOST:PORT", "bind": "listen HOST:PORT", "address": "listen HOST:PORT",
+		"http": "transport http", "stdio": "transport stdio",
+	}
 }
 
 // noArguments refuses what is left behind the flags.

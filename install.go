@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +63,14 @@ func runInstall(_ context.Context, p process, args []string) error {
 		_, err := io.WriteString(p.stdout, in.host.Snippet(in.server))
 		return err
 	}
-	return in.edit("added", func(old []byte) ([]byte, error) { return in.host.Set(old, in.server) })
+	e := edition{word: "added", after: in.host.After}
+	return in.edit(&e, func(old []byte) ([]byte, error) {
+		made, err := in.host.Set(old, in.server)
+		if before, there := in.host.Arguments(old, in.name); err == nil && there {
+			e.word, e.dropped = "changed", dropped(before, in.server.Args)
+		}
+		return made, err
+	})
 }
 
 func runUninstall(_ context.Context, p process, args []string) error {
@@ -70,11 +78,40 @@ func runUninstall(_ context.Context, p process, args []string) error {
 	if done || err != nil {
 		return err
 	}
-	return in.edit("removed", func(old []byte) ([]byte, error) { return in.host.Remove(old, in.name) })
+	e := edition{word: "removed", after: in.host.AfterRemoval()}
+	return in.edit(&e, func(old []byte) ([]byte, error) { return in.host.Remove(old, in.name) })
 }
 
-// edit changes the host's file and says what became of it.
-func (in installation) edit(word string, change func([]byte) ([]byte, error)) error {
+// An edition is how a change of a host's file is told.
+type edition struct {
+	word    string // what became of the server
+	dropped string // flags that it is no longer started with
+	after   string // what makes the host see the change
+}
+
+// dropped gives the flags of before, with their values, that now lacks.
+func dropped(before, now []string) string {
+	kept := flagsOf(now)
+	gone := slices.DeleteFunc(flagsOf(before), func(flag string) bool { return slices.Contains(kept, flag) })
+	return strings.Join(gone, " ")
+}
+
+// flagsOf joins each flag with its value.
+func flagsOf(args []string) []string {
+	var flags []string
+	for _, arg := range args {
+		last := len(flags) - 1
+		if last >= 0 && strings.HasPrefix(flags[last], "-") && !strings.HasPrefix(arg, "-") && !strings.ContainsAny(flags[last], " =") {
+			flags[last] += " " + arg
+			continue
+		}
+		flags = append(flags, arg)
+	}
+	return flags
+}
+
+// edit changes the host's file and says what became of it; change may set e.
+func (in installation) edit(e *edition, change func([]byte) ([]byte, error)) error {
 	res, err := hosts.Edit(hosts.Target{Path: in.path, Within: in.within, DryRun: in.dryRun, Now: time.Now()}, change)
 	if err != nil {
 		return err
@@ -84,13 +121,19 @@ func (in installation) edit(word string, change func([]byte) ([]byte, error)) er
 	case !res.Changed:
 		text = fmt.Sprintf("nothing to change: %s\n", res.Path)
 	case in.dryRun:
-		text = fmt.Sprintf("the server %q would be %s: %s\n", in.name, word, res.Path)
+		text = fmt.Sprintf("the server %q would be %s: %s\n", in.name, e.word, res.Path)
+		if e.dropped != "" {
+			text += "it would no longer be started with: " + e.dropped + "\n"
+		}
 	default:
-		text = fmt.Sprintf("the server %q is %s: %s\n", in.name, word, res.Path)
+		text = fmt.Sprintf("the server %q is %s: %s\n", in.name, e.word, res.Path)
+		if e.dropped != "" {
+			text += "it is no longer started with: " + e.dropped + "\n"
+		}
 		if res.Backup != "" {
 			text += "backup: " + res.Backup + "\n"
 		}
-		text += in.host.After + "\n"
+		text += e.after + "\n"
 	}
 	_, err = io.WriteString(in.outputs, text)
 	return err

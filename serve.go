@@ -47,6 +47,9 @@ func runServe(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
+	if _, given := f.values["server.listen"]; given && cfg.Server.Transport != "http" {
+		return usageError{"--listen needs --transport http; without it the server talks on standard input and output"}
+	}
 	h := host{p: p, cfg: cfg, file: f.file, log: newLogger(p.stderr, cfg.Log)}
 	return h.serve(ctx)
 }

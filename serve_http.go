@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 
 	"github.com/mark3labs/mcp-go/server"
 
@@ -16,11 +17,33 @@ import (
 // listen opens the address of the configuration.
 func (h host) listen(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", h.cfg.Server.Listen)
+	network := "tcp"
+	if address, err := netip.ParseAddrPort(h.cfg.Server.Listen); err == nil && address.Addr().Is4() {
+		network = "tcp4" // 0.0.0.0 would be every address of IPv6 as well
+	}
+	l, err := config.Listen(ctx, network, h.cfg.Server.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("server.listen %s cannot be listened on; choose another address or port: %w", h.cfg.Server.Listen, err)
 	}
 	return l, nil
+}
+
+// baseURL is where this machine reaches a listener: one that stands for all
+// addresses is reached at the loopback one.
+func baseURL(addr net.Addr, isTLS bool) string {
+	scheme := "http"
+	if isTLS {
+		scheme = "https"
+	}
+	where := addr.String()
+	if address, err := netip.ParseAddrPort(where); err == nil && address.Addr().IsUnspecified() {
+		loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		if address.Addr().Is6() {
+			loopback = netip.IPv6Loopback()
+		}
+		where = netip.AddrPortFrom(loopback, address.Port()).String()
+	}
+	return scheme + "://" + where
 }
 
 // serveHTTP serves many clients until ctx ends.
@@ -44,10 +67,6 @@ func (h host) serveHTTP(ctx context.Context, l net.Listener, s *server.MCPServer
 		Limits: serve.Limits{Body: int64(cfg.MaxBody), Connections: cfg.MaxConnections},
 		Drain:  drain,
 	}
-	scheme := "http"
-	if cfg.TLSCert != "" {
-		scheme = "https"
-	}
-	h.log.InfoContext(ctx, "serving", "transport", "http", "url", scheme+"://"+l.Addr().String()+"/mcp", "version", buildVersion())
+	h.log.InfoContext(ctx, "serving", "transport", "http", "url", baseURL(l.Addr(), cfg.TLSCert != "")+"/mcp", "version", buildVersion())
 	return front.Serve(ctx, l)
 }

@@ -8,10 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/biocypher/biocage-mcp/internal/config"
 )
 
 const (
@@ -202,5 +205,37 @@ func (c *caller) checkHandles(t *testing.T) {
 	modern.token = "wrong-0123456789abcdef"
 	if status, text, _ := modern.post(t.Context(), runMessage("1", "z", handle, meta), headers...); status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: %d %s", status, text)
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	for _, tt := range []struct {
+		addr  string
+		isTLS bool
+		want  string
+	}{
+		{"127.0.0.1:8765", false, "http://127.0.0.1:8765"},
+		{"0.0.0.0:8765", true, "https://127.0.0.1:8765"},
+		{"[::]:8765", false, "http://[::1]:8765"},
+		{"192.0.2.7:1", false, "http://192.0.2.7:1"},
+	} {
+		addr := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(tt.addr))
+		if got := baseURL(addr, tt.isTLS); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.addr, got, tt.want)
+		}
+	}
+}
+
+// Whoever names an address of IPv4 does not get one of IPv6 as well.
+func TestListenKeepsToTheFamily(t *testing.T) {
+	h := host{cfg: config.Default()}
+	h.cfg.Server.Listen = "0.0.0.0:0"
+	l, err := h.listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if addr, ok := l.Addr().(*net.TCPAddr); !ok || addr.IP.To4() == nil {
+		t.Errorf("listens on %s", l.Addr())
 	}
 }

@@ -20,5 +20,8 @@ var (
 // errWrong is all that is told of a token that is none of those known beforehand.
 var errWrong = errors.New("it is not one of the tokens of this server")
 
+// errNoBearer is for what comes in the place of a token and is none.
+var errNoBearer = errors.New("the header Authorization must be there once and read: Bearer TOKEN")
+
 // errNoKeys means that nothing can be verified at the moment.
 var errNoKeys = errors.New("the keys of the issuer cannot be fetched")

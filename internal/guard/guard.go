@@ -110,6 +110,9 @@ func (g *Guard) authenticate(r *http.Request) (principal string, refused *refusa
 	}
 	principal, isRight := match(g.tokens, secret)
 	problem := errWrong
+	if what == unusable {
+		problem = errNoBearer
+	}
 	if !isRight && what == bearer && g.oauth != nil && isJWT(secret) {
 		principal, problem = g.oauth.verify(r.Context(), secret)
 		isRight = problem == nil

@@ -120,25 +120,26 @@ func TestAuthorization(t *testing.T) {
 		name    string
 		headers []string
 		want    int
+		says    string
 	}{
-		{"none", nil, 401},
-		{"right", []string{"Bearer " + aliceToken}, 200},
-		{"the scheme in small letters", []string{"bearer " + aliceToken}, 200},
-		{"two spaces", []string{"Bearer  " + aliceToken}, 200},
-		{"wrong", []string{"Bearer " + strings.Repeat("x", len(aliceToken))}, 401},
-		{"truncated", []string{"Bearer " + aliceToken[:len(aliceToken)-1]}, 401},
-		{"longer", []string{"Bearer " + aliceToken + "x"}, 401},
-		{"other case", []string{"Bearer " + strings.ToUpper(aliceToken)}, 401},
-		{"with its name", []string{"Bearer alice:" + aliceToken}, 401},
-		{"no scheme", []string{aliceToken}, 401},
-		{"basic", []string{"Basic " + aliceToken}, 401},
-		{"tab", []string{"Bearer\t" + aliceToken}, 401},
-		{"empty", []string{""}, 401},
-		{"empty bearer", []string{"Bearer "}, 401},
-		{"twice", []string{"Bearer " + aliceToken, "Bearer " + aliceToken}, 401},
-		{"two in one", []string{"Bearer " + aliceToken + ", Bearer " + plainToken}, 401},
-		{"letters that are none", []string{"Bearer é" + aliceToken}, 401},
-		{"endless", []string{"Bearer " + strings.Repeat("a", 1<<20)}, 401},
+		{"none", nil, 401, "This server wants a token"},
+		{"right", []string{"Bearer " + aliceToken}, 200, ""},
+		{"the scheme in small letters", []string{"bearer " + aliceToken}, 200, ""},
+		{"two spaces", []string{"Bearer  " + aliceToken}, 200, ""},
+		{"wrong", []string{"Bearer " + strings.Repeat("x", len(aliceToken))}, 401, "it is not one of the tokens of this server"},
+		{"truncated", []string{"Bearer " + aliceToken[:len(aliceToken)-1]}, 401, "it is not one of the tokens of this server"},
+		{"longer", []string{"Bearer " + aliceToken + "x"}, 401, "it is not one of the tokens of this server"},
+		{"other case", []string{"Bearer " + strings.ToUpper(aliceToken)}, 401, "it is not one of the tokens of this server"},
+		{"with its name", []string{"Bearer alice:" + aliceToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"no scheme", []string{aliceToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"basic", []string{"Basic " + aliceToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"tab", []string{"Bearer\t" + aliceToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"empty", []string{""}, 401, "must be there once and read: Bearer TOKEN"},
+		{"empty bearer", []string{"Bearer "}, 401, "must be there once and read: Bearer TOKEN"},
+		{"twice", []string{"Bearer " + aliceToken, "Bearer " + aliceToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"two in one", []string{"Bearer " + aliceToken + ", Bearer " + plainToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"letters that are none", []string{"Bearer é" + aliceToken}, 401, "must be there once and read: Bearer TOKEN"},
+		{"endless", []string{"Bearer " + strings.Repeat("a", 1<<20)}, 401, "must be there once and read: Bearer TOKEN"},
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,6 +150,9 @@ func TestAuthorization(t *testing.T) {
 			challenge := response.Header.Get("WWW-Authenticate")
 			if (tt.want == 401) != strings.HasPrefix(challenge, `Bearer realm="biocage"`) {
 				t.Errorf("challenge %q", challenge)
+			}
+			if told := body(t, response); tt.want == 401 && !strings.Contains(told, tt.says) {
+				t.Errorf("%q does not say %q", told, tt.says)
 			}
 			if strings.Contains(challenge, "resource_metadata") {
 				t.Errorf("there is no issuer, yet: %q", challenge)

@@ -43,6 +43,7 @@ type editor interface {
 	snippet(s Server) string
 	set(old []byte, s Server) ([]byte, error)
 	remove(old []byte, name string) ([]byte, error)
+	find(old []byte, name string) map[string]any
 }
 
 // All gives every host.
@@ -151,6 +152,23 @@ func (h Host) Set(old []byte, s Server) ([]byte, error) {
 // Remove gives the file's content without the server, or the same where it has
 // none.
 func (h Host) Remove(old []byte, name string) ([]byte, error) { return h.edit.remove(old, name) }
+
+// Arguments gives what the server is started with, and whether the file has it.
+func (h Host) Arguments(old []byte, name string) (args []string, there bool) {
+	entry := h.edit.find(old, name)
+	list, _ := entry["args"].([]any)
+	for _, arg := range list {
+		if text, ok := arg.(string); ok {
+			args = append(args, text)
+		}
+	}
+	return args, entry != nil
+}
+
+// AfterRemoval says what makes the host see that a server is gone.
+func (h Host) AfterRemoval() string {
+	return "Quit " + h.Title + " and start it again; until then the server that it has started runs on."
+}
 
 // appData is where graphical programs keep a user's settings.
 func (p Place) appData() string {

@@ -80,6 +80,24 @@ func (f jsonFile) remove(old []byte, name string) ([]byte, error) {
 	return doc.checked(mark, text, f.key, name, nil)
 }
 
+func (f jsonFile) find(old []byte, name string) map[string]any {
+	_, text := cutMark(old)
+	doc, err := parseJSON(text)
+	if err != nil {
+		return nil
+	}
+	servers, err := doc.servers(f.key)
+	if err != nil || servers == nil {
+		return nil
+	}
+	value, err := member(servers, name)
+	if err != nil || value == nil {
+		return nil
+	}
+	entry, _ := meaning(*value).(map[string]any)
+	return entry
+}
+
 // drop takes a member out. Comments before it stay.
 func drop(in *hujson.Object, name string) {
 	i := slices.IndexFunc(in.Members, func(m hujson.ObjectMember) bool {

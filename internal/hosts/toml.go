@@ -93,6 +93,18 @@ func (f tomlFile) change(all []statement, entry map[string]any, s Server, newlin
 	return join(all), nil
 }
 
+func (f tomlFile) find(old []byte, name string) map[string]any {
+	_, all, err := readTOML(old)
+	if err != nil {
+		return nil
+	}
+	entry, there := lookup(all, f.key, name)
+	if there && entry == nil {
+		entry = map[string]any{}
+	}
+	return entry
+}
+
 func (f tomlFile) remove(old []byte, name string) ([]byte, error) {
 	all, before, err := readTOML(old)
 	if err != nil {
