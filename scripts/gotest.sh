@@ -7,6 +7,7 @@
 #   gotest.sh system    the real binary, driven by clients: cases, others' clients, conformance, examples
 #   gotest.sh kinds     cases like those that are known, guessed by their kind
 #   gotest.sh attacks   the attacks, on each engine
+#   gotest.sh web       attacks over HTTP and stdio from outside, with the numbers of real floods
 #   gotest.sh chaos     harm to the server and to what it stands on
 #   gotest.sh soak      honest and hostile clients for ${SOAK:-2m} on each engine
 #   gotest.sh features  docs/FEATURES.md against the results of the others
@@ -69,12 +70,13 @@ attacks)
 	done
 	exit "$failed"
 	;;
+web) plain web -count=1 -timeout 20m ./test/web -heavy ;;
 chaos) plain chaos -count=1 -timeout 60m ./test/chaos -kills "${KILLS:-8}" ;;
 soak) plain soak -v -count=1 -timeout 24h -run TestSoak ./test/chaos -soak "${SOAK:-2m}" ;;
 features) ours go run ./scripts/features check build/results docs/FEATURES.md ;;
 bench) ours go test -run '^$' -bench . -benchmem -timeout 30m ./... ;;
 *)
-	echo "usage: gotest.sh fast|race|engines|system|kinds|attacks|chaos|soak|features|bench" >&2
+	echo "usage: gotest.sh fast|race|engines|system|kinds|attacks|web|chaos|soak|features|bench" >&2
 	exit 2
 	;;
 esac

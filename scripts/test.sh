@@ -87,6 +87,7 @@ suite "the real server, driven by clients" scripts/gotest.sh system
 if [ "$all" = --all ]; then
 	suite "cases by kind" scripts/gotest.sh kinds
 	suite "attacks" scripts/gotest.sh attacks
+	suite "attacks from outside" scripts/gotest.sh web
 	suite "chaos" scripts/gotest.sh chaos
 	suite "soak" scripts/gotest.sh soak
 	suite "docs/FEATURES.md against the results" scripts/gotest.sh features

@@ -240,7 +240,6 @@ func TestWebManyDisconnects(t *testing.T) {
 	s := start(t, nil)
 	s.served(10 * time.Second)
 	id := s.begin(adaToken)
-	s.calm(0 + 1e9)
 	before, open := s.figure("go_goroutines"), s.files()
 	head := "%s HTTP/1.1\r\nHost: " + s.address + "\r\nAuthorization: Bearer " + adaToken + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 	full := func(body string) string {
