@@ -54,6 +54,7 @@ type front struct {
 	turns    *turns
 	sessions *sessions
 	bodies   *budget
+	share    *share
 	ending   chan struct{} // closed at the end
 }
 
@@ -65,6 +66,7 @@ func newFront(t *HTTP) *front {
 		limits:    limits,
 		turns:     newTurns(limits.Calls, limits.CallsEach, limits.Queue),
 		bodies:    &budget{left: max(minBodies, 4*limits.Body)},
+		share:     newShare(limits.Connections),
 		ending:    make(chan struct{}),
 	}
 	if f.whose == nil {
@@ -94,7 +96,7 @@ func (f *front) routes(metrics http.Handler) http.Handler {
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)
 	}
-	return mux
+	return f.fair(mux)
 }
 
 // health tells whether the server takes calls.

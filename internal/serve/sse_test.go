@@ -117,10 +117,15 @@ func TestSlowConnectionsKeepNobodyOut(t *testing.T) {
 
 func TestConnectionsWithARequestInHandAreKept(t *testing.T) {
 	w := serveWeb(t, Limits{Connections: 4})
-	id := w.begin(initialize)
+	id, other := w.begin(initialize), w.begin(initialize, "X-Who", "bob")
 	http.DefaultClient.CloseIdleConnections()
-	for range 4 {
-		_, _, header := w.open("GET", "/mcp", "", headerSession, id)
+	for i := range 4 {
+		headers := []string{headerSession, id}
+		if i == 3 { // one client may not have them all
+			w.expect(429, "Too many requests and streams", "GET", "/mcp", "", headers...)
+			headers = []string{headerSession, other, "X-Who", "bob"}
+		}
+		_, _, header := w.open("GET", "/mcp", "", headers...)
 		if header.Get("Content-Type") != "text/event-stream" {
 			t.Fatalf("headers %v", header)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -135,6 +136,47 @@ func TestWebSlowConnections(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// H12: one client with a token who holds as many streams as he gets keeps no
+// other client out, and has his room back when they end.
+func TestWebManyStreamsOfOneClient(t *testing.T) {
+	s := start(t, nil)
+	var open []net.Conn
+	refused := 0
+	for range 300 {
+		c := s.dial()
+		if _, err := fmt.Fprintf(c, "GET /sse HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.address, adaToken); err != nil {
+			t.Fatal(err)
+		}
+		head := make([]byte, 512)
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		n, err := c.Read(head)
+		switch status := string(head[:min(n, 12)]); status {
+		case "HTTP/1.1 200":
+			open = append(open, c)
+		case "HTTP/1.1 429":
+			refused++
+		default:
+			t.Fatalf("stream %d: %q %v", len(open)+refused, head[:n], err)
+		}
+	}
+	if refused == 0 {
+		t.Error("no stream was refused")
+	}
+	t.Logf("%d streams are open, %d were refused", len(open), refused)
+	s.served(5 * time.Second)
+	for _, c := range open {
+		_ = c.Close()
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if got := s.try(request{body: hello}); got.status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the client does not get his room back")
+		}
+	}
 }
 
 // H11: many protocol sessions are bounded, for one client and not by his
