@@ -24,6 +24,7 @@ can be used runs a real sandbox; the exit code is 0 when at least one did.
 
 func runDoctor(ctx context.Context, p process, args []string) error {
 	f := newFlags("doctor", "doctor", doctorHelp)
+	f.runs = true
 	if done, err := f.parse(p, args); done || err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/biocypher/biocage-mcp/internal/config"
 	"github.com/biocypher/biocage-mcp/internal/spell"
+	"github.com/biocypher/biocage-mcp/sandbox"
 )
 
 const globalHelp = `  --config FILE             configuration file (BIOCAGE_CONFIG)
@@ -53,6 +54,8 @@ type flagSet struct {
 	values   map[string]string // by configuration key
 	loaded   *config.Config    // nil before load
 	file     configFile
+	runs     bool           // sandboxes: what the machine must have for that is checked
+	mounts   []config.Mount // beside the configuration's
 }
 
 func newFlags(name, synopsis, help string) *flagSet {
@@ -147,7 +150,10 @@ func (f *flagSet) load(p process) (config.Config, error) {
 	if f.loaded != nil {
 		return *f.loaded, nil
 	}
-	src := config.Source{Name: f.configFile(p), Env: p.getenv, Variables: p.variables(), Flags: f.values}
+	src := config.Source{Name: f.configFile(p), Env: p.getenv, Variables: p.variables(), Flags: f.values, Mounts: f.mounts}
+	if f.runs {
+		src.Machine = &config.Machine{Stat: os.Stat, CheckTarget: sandbox.CheckTarget}
+	}
 	if src.Name != "" {
 		data, err := readBounded(src.Name, maxConfig)
 		if err != nil {

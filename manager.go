@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -144,31 +143,21 @@ func (c *cage) endServer(ctx context.Context, log *slog.Logger, within time.Dura
 	return nil
 }
 
-// exposures checks what the configuration lets sandboxes see.
+// exposures gives what the configuration lets sandboxes see.
 func exposures(e config.Expose) ([]session.HostRoot, []session.ExposeRequest, error) {
 	var (
 		roots  []session.HostRoot
 		mounts []session.ExposeRequest
-		errs   []error
 	)
-	for i, root := range e.Roots {
-		if info, err := os.Stat(root.Path); err != nil || !info.IsDir() {
-			errs = append(errs, fmt.Errorf("expose.roots[%d].path: %s is not a directory on this machine", i, root.Path))
-		}
+	for _, root := range e.Roots {
 		roots = append(roots, session.HostRoot{Path: root.Path, Mode: mode(root.Mode)})
 	}
-	for i, m := range e.Mounts {
+	for _, m := range e.Mounts {
 		resolved, err := filepath.EvalSymlinks(m.Host)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("expose.mounts[%d].host: %s does not exist on this machine", i, m.Host))
-		}
-		if err := sandbox.CheckTarget(m.Sandbox); err != nil {
-			errs = append(errs, fmt.Errorf("expose.mounts[%d].sandbox: %s %w", i, m.Sandbox, err))
+			return nil, nil, fmt.Errorf("what is to be exposed has gone: %w", err)
 		}
 		mounts = append(mounts, session.ExposeRequest{HostPath: resolved, SandboxPath: m.Sandbox, Mode: mode(m.Mode)})
-	}
-	if len(errs) > 0 {
-		return nil, nil, usageError{"the configuration has faults:\n" + errors.Join(errs...).Error()}
 	}
 	return roots, mounts, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -42,13 +43,13 @@ limit, 130 an interrupt.
 // onceFlags are the flags of run.
 type onceFlags struct {
 	*flagSet
-	json   bool
-	out    string
-	expose []config.Mount
+	json bool
+	out  string
 }
 
 func newOnceFlags() *onceFlags {
 	f := &onceFlags{flagSet: newFlags("run", "run [FLAGS] [FILE|-]", onceHelp)}
+	f.runs = true
 	f.BoolVar(&f.json, "json", false, "")
 	f.StringVar(&f.out, "out", "", "")
 	f.key("timeout", "run.timeout")
@@ -69,7 +70,7 @@ func newOnceFlags() *onceFlags {
 	})
 	f.Func("expose", "", func(value string) error {
 		mount, err := exposeFlag(value)
-		f.expose = append(f.expose, mount)
+		f.mounts = append(f.mounts, mount)
 		return err
 	})
 	return f
@@ -92,7 +93,7 @@ func exposeFlag(value string) (config.Mount, error) {
 		return config.Mount{}, err
 	}
 	if target == "" {
-		target = "/data/" + filepath.Base(absolute)
+		target = path.Join("/data", filepath.Base(absolute))
 	}
 	return config.Mount{Host: absolute, Sandbox: target, Mode: mode}, nil
 }
@@ -145,9 +146,7 @@ func (f *onceFlags) settle(p process) (config.Config, error) {
 	if f.values["log.level"] == "" && p.getenv("BIOCAGE_LOG_LEVEL") == "" {
 		f.values["log.level"] = "warn"
 	}
-	cfg, err := f.load(p)
-	cfg.Expose.Mounts = append(cfg.Expose.Mounts, f.expose...)
-	return cfg, err
+	return f.load(p)
 }
 
 // readCode finds the script.

@@ -34,6 +34,7 @@ the configuration (expose.roots).
 
 func runServe(ctx context.Context, p process, args []string) error {
 	f := newFlags("serve", "[serve] [FLAGS] [FOLDER...]", serveHelp)
+	f.runs = true
 	f.key("transport", "server.transport")
 	f.key("listen", "server.listen")
 	folders, done, err := f.parseMixed(p, args)
@@ -134,6 +135,9 @@ func (h host) serve(ctx context.Context) error {
 // listened on is told before anything is started.
 func (h host) transport(ctx context.Context) (func(context.Context, *server.MCPServer, *watch) error, error) {
 	if h.cfg.Server.Transport == "http" {
+		if err := checkPair(h.cfg.Server); err != nil {
+			return nil, err
+		}
 		l, err := h.listen(ctx)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -10,22 +11,34 @@ import (
 
 	"github.com/mark3labs/mcp-go/server"
 
+	"github.com/biocypher/biocage-mcp/internal/config"
 	"github.com/biocypher/biocage-mcp/internal/guard"
 	"github.com/biocypher/biocage-mcp/internal/serve"
 )
 
 // listen opens the address of the configuration.
 func (h host) listen(ctx context.Context) (net.Listener, error) {
-	var config net.ListenConfig
+	var listen net.ListenConfig
 	network := "tcp"
 	if address, err := netip.ParseAddrPort(h.cfg.Server.Listen); err == nil && address.Addr().Is4() {
 		network = "tcp4" // 0.0.0.0 would be every address of IPv6 as well
 	}
-	l, err := config.Listen(ctx, network, h.cfg.Server.Listen)
+	l, err := listen.Listen(ctx, network, h.cfg.Server.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("server.listen %s cannot be listened on; choose another address or port: %w", h.cfg.Server.Listen, err)
 	}
 	return l, nil
+}
+
+// checkPair sees that certificate and key, if there are any, go together.
+func checkPair(s config.Server) error {
+	if s.TLSCert == "" {
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey); err != nil {
+		return usageError{"server.tls_cert and server.tls_key cannot be used; give a PEM certificate and its key: " + err.Error()}
+	}
+	return nil
 }
 
 // baseURL is where this machine reaches a listener: one that stands for all

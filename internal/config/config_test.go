@@ -122,7 +122,7 @@ session:
 		`c.yaml:21: session.warm: -.inf is not a number`,
 		`BIOCAGE_SESSION_MAX: session.max: must be between 1 and 1024`,
 		`BIOCAGE_RUN_ANSWER_WITHIN: run.answer_within: "soon" is not a duration; write 30s or 10m`,
-		`--log-format: log.format: "xml" is not one of text, json`,
+		`--log-format: "xml" is not one of text, json`,
 	}
 	for _, line := range want {
 		if !strings.Contains(err.Error(), line) {
@@ -142,7 +142,8 @@ func TestLoadSingleFaults(t *testing.T) {
 		{"not YAML", "run: [", "c.yaml:1: this is not YAML"},
 		{"a list on top", "- a", "c.yaml:1: must be a mapping"},
 		{"an alias", "run: &a {timeout: 1s}\nsession: *a", "not an alias or anchor"},
-		{"whole host", "expose: {roots: [{path: /}]}", "expose.roots[0].path: is the whole host"},
+		{"home", "expose: {roots: [{path: ~/data}]}", "expose.roots[0].path: must be an absolute path; ~ is not expanded"},
+		{"whole host", "expose: {roots: [{path: /}]}", "expose.roots[0].path: the whole host cannot be exposed"},
 		{"tiny memory", "sandbox: {memory: 1m}", "sandbox.memory: must be at least 64m"},
 		{"two documents", "engine: auto\n---\nengine: docker", "more than one YAML document"},
 		{"host with scheme", "server: {allowed_hosts: ['http://x']}", "allowed_hosts[0]: must be a host name"},

@@ -9,10 +9,14 @@ type Fault struct {
 	Message string // what is wrong and what would be right
 }
 
-// String is the fault in one line.
+// String is the fault in one line. Whoever typed a flag has not typed its key.
 func (f Fault) String() string {
+	key := f.Key
+	if strings.HasPrefix(f.Where, "--") || f.Where == folders {
+		key = ""
+	}
 	var parts []string
-	for _, part := range []string{f.Where, f.Key, f.Message} {
+	for _, part := range []string{f.Where, key, f.Message} {
 		if part != "" {
 			parts = append(parts, part)
 		}

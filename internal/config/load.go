@@ -21,6 +21,10 @@ type Source struct {
 	Variables []string
 	// Flags are values from the command line by dotted key.
 	Flags map[string]string
+	// Mounts are those that flags add to the configuration's.
+	Mounts []Mount
+	// Machine, where set, is asked for what the configuration names.
+	Machine *Machine
 }
 
 // Load lays the sources over the defaults and checks the outcome. Its error
@@ -47,7 +51,11 @@ func Load(src Source) (Config, error) {
 			l.fault(name, "", "unknown variable; did you mean "+near+"?")
 		}
 	}
+	l.mountsOfFlags(src.Mounts)
 	l.validate()
+	if src.Machine != nil {
+		l.checkMachine(*src.Machine)
+	}
 	if len(l.faults) > 0 {
 		return Config{}, l.faults
 	}
@@ -59,9 +67,14 @@ func EnvName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// folders is how a fault names the arguments of the server.
+const folders = "FOLDER"
+
 // flagName is how a fault names the flag behind a key.
 func flagName(key string) string {
 	switch key {
+	case "expose.roots":
+		return folders
 	case "log.level", "log.format":
 		return "--" + strings.ReplaceAll(key, ".", "-")
 	}

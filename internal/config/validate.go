@@ -98,8 +98,8 @@ func (l *loader) mode(key, mode string) string {
 }
 
 func (l *loader) hostPath(key, host string) {
-	l.check(key, path.IsAbs(host), "must be an absolute path")
-	l.check(key, path.Clean(host) != "/", "is the whole host; name a directory")
+	l.check(key, path.IsAbs(host), absoluteFault(host))
+	l.check(key, path.Clean(host) != "/", "the whole host cannot be exposed; name a directory")
 	l.check(key, !strings.ContainsAny(host, "\x00\n\r"), "holds a control character")
 }
 
