@@ -11,6 +11,7 @@ import (
 
 // The commands by hand of docs/http.md do what they are said to do.
 func TestWebDocumentedCommands(t *testing.T) {
+	t.Parallel() // most is waiting
 	needEngine(t)
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {

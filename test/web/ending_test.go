@@ -14,6 +14,7 @@ import (
 // The end of a server with many sandboxes takes no longer than that of one, is
 // a success, and leaves nothing.
 func TestWebManySandboxesEndInTime(t *testing.T) {
+	t.Parallel() // most is waiting
 	needEngine(t)
 	s := start(t, nil)
 	watch := remains.New(remains.Options{PID: s.cmd.Process.Pid, Dirs: remains.RunDirs(0, "", s.temp)})

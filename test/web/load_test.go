@@ -83,6 +83,7 @@ func TestWebHugeBodies(t *testing.T) {
 // H12: connections that send nothing, or a header or a body letter by letter,
 // keep nobody out, and are closed.
 func TestWebSlowConnections(t *testing.T) {
+	t.Parallel() // most is waiting
 	s := start(t, nil)
 	starts := []string{
 		"", "POST /mcp HTTP/1.1\r\nHost: " + s.address + "\r\nX-Slow: ",
@@ -219,6 +220,7 @@ func TestWebManyProtocolSessions(t *testing.T) {
 // H13: a stream that nobody reads is dropped, and holds up neither its client's
 // other calls nor anybody else.
 func TestWebStreamThatNobodyReads(t *testing.T) {
+	t.Parallel() // most is waiting
 	s := start(t, nil)
 	c := s.dial()
 	if _, err := fmt.Fprintf(c, "GET /sse HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", s.address, adaToken); err != nil {
@@ -315,6 +317,7 @@ func TestWebManyDisconnects(t *testing.T) {
 // H14: clients that go away while their code runs: it is interrupted, and
 // nothing stays behind.
 func TestWebDisconnectsWhileCodeRuns(t *testing.T) {
+	t.Parallel() // most is waiting
 	needEngine(t)
 	s := start(t, nil)
 	id := s.begin(adaToken)
@@ -375,6 +378,7 @@ func TestWebMalformedMessages(t *testing.T) {
 
 // H14: of two calls with one id the second is refused, and the first runs on.
 func TestWebDuplicateIds(t *testing.T) {
+	t.Parallel() // most is waiting
 	needEngine(t)
 	s := start(t, nil)
 	id := s.begin(adaToken)

@@ -185,7 +185,7 @@ func shortDir(t *testing.T) string {
 // figure is a number of /metrics.
 func (s *server) figure(name string) float64 {
 	s.t.Helper()
-	got := s.send(request{method: http.MethodGet, path: "/metrics"})
+	got := s.send(request{method: http.MethodGet, path: "/metrics", token: bobToken})
 	for line := range strings.Lines(got.body) {
 		if rest, found := strings.CutPrefix(line, name+" "); found {
 			value, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)

@@ -153,6 +153,7 @@ func TestWebProtocolSessionsCannotBeGuessed(t *testing.T) {
 // H08 for sandboxes: another client's handle, a forged one and one that never
 // was are told the same, run nothing, and harm nobody.
 func TestWebForeignHandles(t *testing.T) {
+	t.Parallel() // most is waiting
 	needEngine(t)
 	s := start(t, nil)
 	got := s.send(modern("1", "secret = 'of-ada'", ""))
@@ -182,6 +183,7 @@ func TestWebForeignHandles(t *testing.T) {
 // H16 and the cross-client cancel: whoever is not the caller cancels nothing,
 // in both eras, not even with the same token from another connection.
 func TestWebForeignCancels(t *testing.T) {
+	t.Parallel() // most is waiting
 	needEngine(t)
 	s := start(t, nil)
 	own := s.begin(adaToken)
