@@ -32,7 +32,7 @@ func TestWebDocumentedCommands(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TOKEN="+adaToken)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "42") || strings.Contains(string(out), `"error"`) {
+	if err != nil || !strings.Contains(string(out), "42") || strings.Contains(string(out), `"error":{`) {
 		t.Errorf("the commands ended with %v:\n%s", err, out)
 	}
 	s.until("biocage_protocol_sessions", 0)
