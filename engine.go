@@ -64,6 +64,9 @@ func (h host) gvisor() (*gvisor.Engine, error) {
 // store opens the environments; d may be nil.
 func (h host) store(d *docker.Engine) (*environment.Store, error) {
 	opts := environment.Options{DataDir: h.dataDir(), Logger: h.log, Environ: h.p.environ}
+	if opts.DataDir != environment.MachineDataDir && h.cfg.DataDir == "" {
+		opts.Shared = environment.MachineDataDir // what root has built serves everybody
+	}
 	if d != nil {
 		opts.Docker = d
 	}

@@ -44,7 +44,7 @@ func (s *Store) debootstrapWay(mirror string, report reporter) baseWay {
 func debianTool() (string, error) {
 	var missing []error
 	if os.Geteuid() != 0 {
-		missing = append(missing, errors.New("it needs root: run the build with sudo"))
+		missing = append(missing, errors.New("it needs root: run the build with sudo, which serves every user of this machine"))
 	}
 	tool := ""
 	for _, name := range []string{"debootstrap", "mmdebstrap"} {

@@ -215,7 +215,7 @@ func TestSweepWorkspaces(t *testing.T) {
 	dead, alive := filepath.Join(s.temp(), "build-dead"), filepath.Join(s.temp(), "build-alive")
 	grow(t, dead, "version/rootfs/file", "alive.lock")
 	grow(t, alive, "version/rootfs/file", "alive.lock")
-	lock, err := lockFile(filepath.Join(alive, "alive.lock"), false)
+	lock, err := lockFile(filepath.Join(alive, "alive.lock"))
 	must(t, err)
 	defer lock.Close()
 	old := unix.NsecToTimeval(time.Now().Add(-time.Hour).UnixNano())

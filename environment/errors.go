@@ -11,6 +11,8 @@ var (
 	ErrNotBuilt = errors.New("the environment is not built")
 	// ErrInUse: a process holds the environment, so it cannot be removed.
 	ErrInUse = errors.New("the environment is in use")
+	// ErrShared: the environment belongs to the machine, not to this user.
+	ErrShared = errors.New("the environment belongs to the machine")
 	// ErrBusy: another process builds or removes the same environment now.
 	ErrBusy = errors.New("another process is building or removing this environment")
 	// ErrName: the name cannot name an environment.

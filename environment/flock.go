@@ -15,8 +15,8 @@ var errHeld = errors.New("held by another process")
 // A fileLock is an advisory lock on a file. It ends with its process.
 type fileLock struct{ file *os.File }
 
-// lockFile takes a lock without waiting; errHeld when it cannot be had.
-func lockFile(name string, shared bool) (*fileLock, error) {
+// lockFile takes a lock alone, without waiting; errHeld when it cannot be had.
+func lockFile(name string) (*fileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -24,12 +24,27 @@ func lockFile(name string, shared bool) (*fileLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
+	return locked(file, false)
+}
+
+// shareFile takes a lock of a file that is there together with others, without
+// waiting. Reading it suffices, so that it may be somebody else's.
+func shareFile(name string) (*fileLock, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	return locked(file, true)
+}
+
+// locked locks the open file, or closes it.
+func locked(file *os.File, shared bool) (*fileLock, error) {
 	if err := tryLock(file, shared); err != nil {
 		closing := file.Close()
 		if errors.Is(err, errHeld) {
 			return nil, errors.Join(errHeld, closing)
 		}
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), closing)
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", file.Name(), err), closing)
 	}
 	return &fileLock{file: file}, nil
 }
@@ -39,7 +54,7 @@ func waitForLock(ctx context.Context, name string) (*fileLock, error) {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		lock, err := lockFile(name, false)
+		lock, err := lockFile(name)
 		if !errors.Is(err, errHeld) {
 			return lock, err
 		}

@@ -18,6 +18,9 @@ import (
 type Options struct {
 	// DataDir holds environments and caches; see DefaultDataDir.
 	DataDir string
+	// Shared, where set, is the data directory of the machine: what DataDir has
+	// no environment for is found there. It is only read.
+	Shared string
 	// Logger is required.
 	Logger *slog.Logger
 	// Docker is the daemon that environments are loaded into; nil without one.
@@ -32,17 +35,21 @@ type Options struct {
 // called from several goroutines.
 type Store struct {
 	dir     string
+	shared  string // another store's dir, or ""
 	log     *slog.Logger
 	docker  DaemonImages
 	environ environ
 }
+
+// MachineDataDir is root's data directory, whose environments all users may read.
+const MachineDataDir = "/var/lib/biocage"
 
 // DefaultDataDir is where environments live unless the configuration says
 // otherwise: a place that every user id can reach for root, because sandboxes
 // run under ids of their own; else the user's data directory.
 func DefaultDataDir(euid int, getenv func(string) string) string {
 	if euid == 0 {
-		return "/var/lib/biocage"
+		return MachineDataDir
 	}
 	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "biocage")
@@ -61,11 +68,28 @@ func Open(opts Options) (*Store, error) {
 	if err := os.MkdirAll(filepath.Join(opts.DataDir, "environments"), 0o755); err != nil {
 		return nil, fmt.Errorf("open the environments: %w", err)
 	}
-	return &Store{dir: opts.DataDir, log: opts.Logger, docker: opts.Docker, environ: opts.Environ}, nil
+	return &Store{dir: opts.DataDir, shared: opts.Shared, log: opts.Logger, docker: opts.Docker, environ: opts.Environ}, nil
 }
 
-// Find returns the environment of that name, or ErrNotBuilt.
+// Find returns the environment of that name, or ErrNotBuilt. One of this
+// store's own comes before one of the machine's.
 func (s *Store) Find(name string) (Environment, error) {
+	found, err := s.own(name)
+	if s.shared == "" || !errors.Is(err, ErrNotBuilt) {
+		return found, err
+	}
+	shared, sharedErr := s.machine().own(name)
+	if errors.Is(sharedErr, ErrNotBuilt) {
+		return found, err
+	}
+	return shared, sharedErr
+}
+
+// machine is the machine's store, to be read.
+func (s *Store) machine() *Store { return &Store{dir: s.shared, log: s.log} }
+
+// own finds an environment of this store.
+func (s *Store) own(name string) (Environment, error) {
 	if err := checkName(name); err != nil {
 		return Environment{}, fmt.Errorf("environment %q: %w", name, err)
 	}
@@ -81,26 +105,47 @@ func (s *Store) Find(name string) (Environment, error) {
 
 // List returns all environments by name. What cannot be read is left out and logged.
 func (s *Store) List() ([]Environment, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "environments"))
+	names, err := s.names()
 	if err != nil {
-		return nil, fmt.Errorf("list the environments: %w", err)
+		return nil, err
+	}
+	if s.shared != "" {
+		more, err := s.machine().names()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		names = slices.Concat(names, more)
+		slices.Sort(names)
+		names = slices.Compact(names)
 	}
 	var found []Environment
-	for _, entry := range entries {
-		if !entry.IsDir() || checkName(entry.Name()) != nil {
-			continue
-		}
-		environment, err := s.Find(entry.Name())
+	for _, name := range names {
+		environment, err := s.Find(name)
 		if errors.Is(err, ErrNotBuilt) {
 			continue
 		}
 		if err != nil {
-			s.log.Warn("an environment cannot be read", "environment", entry.Name(), "error", err)
+			s.log.Warn("an environment cannot be read", "environment", name, "error", err)
 			continue
 		}
 		found = append(found, environment)
 	}
 	return found, nil
+}
+
+// names lists what may be environments of this store.
+func (s *Store) names() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "environments"))
+	if err != nil {
+		return nil, fmt.Errorf("list the environments: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() && checkName(entry.Name()) == nil {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
 }
 
 // Hold keeps an environment's tree on disk until the result is closed: no
@@ -110,7 +155,7 @@ func (s *Store) Hold(e Environment) (io.Closer, error) {
 	if _, err := os.Stat(name); err != nil {
 		return nil, fmt.Errorf("hold environment %q: %w; build it with: %s", e.Name, ErrNotBuilt, buildCommand(e.Name))
 	}
-	lock, err := lockFile(name, true)
+	lock, err := shareFile(name)
 	if errors.Is(err, errHeld) || err == nil && lock.stale(name) {
 		if lock != nil {
 			err = lock.Close()
@@ -126,7 +171,10 @@ func (s *Store) Hold(e Environment) (io.Closer, error) {
 // Remove deletes an environment, its older versions and its images. It refuses
 // with ErrInUse while any process holds a version of it.
 func (s *Store) Remove(ctx context.Context, name string) error {
-	if _, err := s.Find(name); err != nil {
+	if _, err := s.own(name); err != nil {
+		if _, found := s.Find(name); found == nil {
+			return fmt.Errorf("remove environment %q: %w, in %s; remove it with sudo", name, ErrShared, s.shared)
+		}
 		return err
 	}
 	lock, err := s.lockName(name)
@@ -157,7 +205,7 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 func (s *Store) holdAll(name string, versions []string) ([]*fileLock, error) {
 	var held []*fileLock
 	for _, version := range versions {
-		lock, err := lockFile(filepath.Join(s.home(name), version, "in-use.lock"), false)
+		lock, err := lockFile(filepath.Join(s.home(name), version, "in-use.lock"))
 		if errors.Is(err, errHeld) {
 			return held, fmt.Errorf("remove environment %q: %w: stop the servers that use it first", name, ErrInUse)
 		}
@@ -179,7 +227,7 @@ func (s *Store) sweepVersions(ctx context.Context, name, keep string) error {
 		if version == keep {
 			continue
 		}
-		lock, err := lockFile(filepath.Join(s.home(name), version, "in-use.lock"), false)
+		lock, err := lockFile(filepath.Join(s.home(name), version, "in-use.lock"))
 		if errors.Is(err, errHeld) {
 			continue // a server still runs on it; the next build tries again
 		}
@@ -248,7 +296,7 @@ func (s *Store) read(name, version string) (Environment, error) {
 
 // lockName keeps other builds and removals of name away.
 func (s *Store) lockName(name string) (*fileLock, error) {
-	lock, err := lockFile(filepath.Join(s.dir, "environments", "."+name+".lock"), false)
+	lock, err := lockFile(filepath.Join(s.dir, "environments", "."+name+".lock"))
 	if errors.Is(err, errHeld) {
 		return nil, fmt.Errorf("environment %q: %w: wait for it to end", name, ErrBusy)
 	}

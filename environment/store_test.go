@@ -288,3 +288,61 @@ func TestDefaultDataDir(t *testing.T) {
 		})
 	}
 }
+
+// An ordinary user's store reads the machine's, and changes nothing there.
+func TestTheMachinesEnvironments(t *testing.T) {
+	machine, s := openStore(t, nil), openStore(t, nil)
+	s.shared = machine.dir
+	theirs := place(t, machine, "default", "machine")
+	place(t, machine, "tools", "machine")
+
+	found, err := s.Find("default")
+	must(t, err)
+	if diff := cmp.Diff(theirs, found); diff != "" {
+		t.Error(diff)
+	}
+	hold, err := s.Hold(found)
+	must(t, err)
+	if err := machine.Remove(t.Context(), "default"); !errors.Is(err, ErrInUse) {
+		t.Errorf("removed while a user holds it: %v", err)
+	}
+	must(t, hold.Close())
+	if err := s.Remove(t.Context(), "default"); !errors.Is(err, ErrShared) || !strings.Contains(err.Error(), machine.dir) {
+		t.Errorf("remove the machine's: %v", err)
+	}
+
+	own := place(t, s, "default", "own")
+	found, err = s.Find("default")
+	must(t, err)
+	if diff := cmp.Diff(own, found); diff != "" {
+		t.Error(diff)
+	}
+	all, err := s.List()
+	must(t, err)
+	if len(all) != 2 || all[0].ID != own.ID || all[1].Name != "tools" {
+		t.Errorf("listed: %+v", all)
+	}
+	must(t, s.Remove(t.Context(), "default"))
+	if _, err := machine.Find("default"); err != nil {
+		t.Errorf("the machine's is gone: %v", err)
+	}
+	if _, err := s.Find("none"); !errors.Is(err, ErrNotBuilt) {
+		t.Errorf("none: %v", err)
+	}
+}
+
+// A lock that is shared is taken by whoever may read its file alone.
+func TestHoldOnlyReads(t *testing.T) {
+	s := openStore(t, nil)
+	e := place(t, s, "default", "x")
+	hold, err := s.Hold(e)
+	must(t, err)
+	defer hold.Close()
+	lock, ok := hold.(*fileLock)
+	if !ok {
+		t.Fatalf("%T", hold)
+	}
+	if _, err := lock.file.WriteString("x"); err == nil {
+		t.Error("the lock's file was opened for writing")
+	}
+}

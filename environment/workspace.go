@@ -18,7 +18,7 @@ func (s *Store) workspace(prefix string) (dir string, done func(), err error) {
 	if dir, err = os.MkdirTemp(s.temp(), prefix); err != nil {
 		return "", nil, err
 	}
-	alive, err := lockFile(filepath.Join(dir, "alive.lock"), false)
+	alive, err := lockFile(filepath.Join(dir, "alive.lock"))
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -44,7 +44,7 @@ func (s *Store) sweepWorkspaces(own string) {
 		if err != nil || dir == own || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
-		lock, err := lockFile(filepath.Join(dir, "alive.lock"), false)
+		lock, err := lockFile(filepath.Join(dir, "alive.lock"))
 		if err != nil {
 			continue // a build works in it
 		}
