@@ -159,7 +159,7 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 	case isImage(name):
 		return imageEnvironment(ctx, c.docker, name)
 	case errors.Is(err, environment.ErrNotBuilt):
-		return environment.Environment{}, fmt.Errorf("the Python environment %q: %w: build it with `%s`: %w", name, sandbox.ErrRootMissing, buildCommand(name), err)
+		return environment.Environment{}, notBuilt(name)
 	default:
 		return environment.Environment{}, err
 	}
@@ -176,6 +176,13 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 	return env, nil
 }
 
+// notBuilt is the fault of an environment that is missing.
+func notBuilt(name string) error {
+	return &sandbox.Fault{
+		Class: sandbox.ErrRootMissing, Text: fmt.Sprintf("the Python environment %q has not been built; run: %s", name, buildCommand(name)),
+	}
+}
+
 // hold keeps what sandboxes are made from until Close.
 func (b *baseMaker) hold(what io.Closer) {
 	b.mu.Lock()
@@ -185,13 +192,10 @@ func (b *baseMaker) hold(what io.Closer) {
 
 // buildCommand is what makes a missing environment be there.
 func buildCommand(name string) string {
-	switch {
-	case isImage(name):
+	if isImage(name) {
 		return "docker pull " + name
-	case name == environment.DefaultName:
-		return "biocage env build"
 	}
-	return "biocage env build --name " + name
+	return environment.BuildCommand(name)
 }
 
 // isImage tells an image reference from a name that could have been built.

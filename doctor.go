@@ -104,6 +104,9 @@ func (d doctor) checkEnvironment() {
 		d.ok("environment", name+" is an image, which only the engine docker can use")
 		return
 	}
+	if errors.Is(err, environment.ErrNotBuilt) {
+		err = notBuilt(name)
+	}
 	remedy := "run: " + buildCommand(name)
 	if data, ok := errors.AsType[dataError](err); ok {
 		remedy = data.remedy()
@@ -115,6 +118,9 @@ func (d doctor) checkEnvironment() {
 func untold(err error) string {
 	if data, ok := errors.AsType[dataError](err); ok {
 		return data.err.Error()
+	}
+	if fault, ok := errors.AsType[*sandbox.Fault](err); ok {
+		return fault.Problem()
 	}
 	return err.Error()
 }
@@ -135,6 +141,9 @@ func (d doctor) checkEngine(ctx context.Context, name string) bool {
 func (d doctor) remedy(name string, err error) string {
 	if data, ok := errors.AsType[dataError](err); ok {
 		return data.remedy()
+	}
+	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && fault.Remedy() != "" {
+		return fault.Remedy()
 	}
 	switch {
 	case name == "gvisor" && errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/biocypher/biocage-mcp/environment"
 	"github.com/biocypher/biocage-mcp/internal/spell"
+	"github.com/biocypher/biocage-mcp/sandbox"
 )
 
 const envHelp = `The Python environments that sandboxes start from.
@@ -72,6 +73,9 @@ func envStore(ctx context.Context, h host) (*environment.Store, io.Closer, error
 		if err == nil {
 			store, err := h.store(d)
 			return store, d, err
+		}
+		if fault, ok := errors.AsType[*sandbox.Fault](err); ok && cfg.Engine == "docker" {
+			return nil, nil, errors.New(fault.Text) // Docker's own words add nothing
 		}
 		if cfg.Engine == "docker" {
 			return nil, nil, err

@@ -95,7 +95,7 @@ func (s *Store) own(name string) (Environment, error) {
 	}
 	current, err := os.Readlink(filepath.Join(s.home(name), "current"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Environment{}, fmt.Errorf("environment %q: %w; build it with: %s", name, ErrNotBuilt, buildCommand(name))
+		return Environment{}, fmt.Errorf("environment %q: %w; build it with: %s", name, ErrNotBuilt, BuildCommand(name))
 	}
 	if err != nil {
 		return Environment{}, fmt.Errorf("find environment %q: %w", name, err)
@@ -153,7 +153,7 @@ func (s *Store) names() ([]string, error) {
 func (s *Store) Hold(e Environment) (io.Closer, error) {
 	name := filepath.Join(filepath.Dir(e.Dir), "in-use.lock")
 	if _, err := os.Stat(name); err != nil {
-		return nil, fmt.Errorf("hold environment %q: %w; build it with: %s", e.Name, ErrNotBuilt, buildCommand(e.Name))
+		return nil, fmt.Errorf("hold environment %q: %w; build it with: %s", e.Name, ErrNotBuilt, BuildCommand(e.Name))
 	}
 	lock, err := shareFile(name)
 	if errors.Is(err, errHeld) || err == nil && lock.stale(name) {
@@ -281,15 +281,15 @@ func (s *Store) read(name, version string) (Environment, error) {
 	dir := filepath.Join(s.home(name), version)
 	data, err := os.ReadFile(filepath.Join(dir, "environment.json"))
 	if err != nil {
-		return Environment{}, fmt.Errorf("environment %q: %w; build it again with: %s", name, err, buildCommand(name))
+		return Environment{}, fmt.Errorf("environment %q: %w; build it again with: %s", name, err, BuildCommand(name))
 	}
 	var e Environment
 	if err := json.Unmarshal(data, &e); err != nil {
-		return Environment{}, fmt.Errorf("environment %q: %s: %w; build it again with: %s", name, filepath.Join(dir, "environment.json"), err, buildCommand(name))
+		return Environment{}, fmt.Errorf("environment %q: %s: %w; build it again with: %s", name, filepath.Join(dir, "environment.json"), err, BuildCommand(name))
 	}
 	e.Dir = filepath.Join(dir, "rootfs")
 	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() || len(e.ID) < 12 || e.Name != name {
-		return Environment{}, fmt.Errorf("environment %q: %s is damaged; build it again with: %s", name, dir, buildCommand(name))
+		return Environment{}, fmt.Errorf("environment %q: %s is damaged; build it again with: %s", name, dir, BuildCommand(name))
 	}
 	return e, nil
 }
@@ -309,7 +309,8 @@ func (s *Store) cache(parts ...string) string {
 	return filepath.Join(append([]string{s.dir, "cache"}, parts...)...)
 }
 
-func buildCommand(name string) string {
+// BuildCommand is what builds an environment that is missing.
+func BuildCommand(name string) string {
 	if name == DefaultName {
 		return "biocage env build"
 	}

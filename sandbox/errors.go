@@ -1,6 +1,9 @@
 package sandbox
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // The classes of an engine's failures. An engine wraps its native error and
 // one of these, so that callers decide by class and people read the cause.
@@ -25,3 +28,39 @@ type SpecError struct {
 
 // Error implements error.
 func (e *SpecError) Error() string { return "spec: " + e.Field + " " + e.Reason }
+
+// A Fault is a failure of a known kind. Its text is for people: what is wrong,
+// "; ", and the one thing to do about it.
+type Fault struct {
+	Class error // one of those above
+	Text  string
+	Err   error // the engine's own, for the log; nil when the text says it all
+}
+
+// Error implements error.
+func (f *Fault) Error() string {
+	if f.Err == nil {
+		return f.Text
+	}
+	return f.Text + ": " + f.Err.Error()
+}
+
+// Unwrap gives the class and the engine's own error.
+func (f *Fault) Unwrap() []error {
+	if f.Err == nil {
+		return []error{f.Class}
+	}
+	return []error{f.Class, f.Err}
+}
+
+// Problem is the part of the text that says what is wrong, Remedy the other.
+func (f *Fault) Problem() string {
+	problem, _, _ := strings.Cut(f.Text, "; ")
+	return problem
+}
+
+// Remedy is what to do.
+func (f *Fault) Remedy() string {
+	_, remedy, _ := strings.Cut(f.Text, "; ")
+	return remedy
+}

@@ -229,6 +229,10 @@ func (m *Manager) startError(err error) error {
 	if errors.As(err, &argument) || errors.As(err, &told) {
 		return err
 	}
+	var fault *sandbox.Fault
+	if errors.As(err, &fault) {
+		return &SandboxError{Message: "The sandbox could not be started: " + cut(fault.Text, 600) + ".", Err: err}
+	}
 	text := "The sandbox could not be started: " + err.Error()
 	remedy := "Run `biocage doctor` on the server's machine."
 	switch {

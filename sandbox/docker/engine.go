@@ -60,6 +60,10 @@ func New(opts Options) (*Engine, error) {
 	opts = opts.withDefaults()
 	set := []client.Opt{client.WithAPIVersionNegotiation()}
 	if opts.Host != "" {
+		if _, err := client.ParseHostURL(opts.Host); err != nil {
+			text := fmt.Sprintf("DOCKER_HOST is %s, which is not an address; it must be unix://PATH or tcp://HOST:PORT", opts.Host)
+			return nil, &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: text, Err: err}
+		}
 		set = append(set, client.WithHost(opts.Host))
 	}
 	if opts.TLSDir != "" {
@@ -126,7 +130,7 @@ func (e *Engine) Check(ctx context.Context) error {
 
 // usable tells why sandboxes on this daemon would break their promises.
 func (e *Engine) usable(d *daemon) error {
-	fault := func(text string) error { return fmt.Errorf("%w: %s", sandbox.ErrUnavailable, text) }
+	fault := func(text string) error { return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: text} }
 	switch {
 	case !d.memory:
 		return fault("the Docker daemon cannot limit memory; enable the memory cgroup (kernel argument cgroup_enable=memory, or cgroup v2 for rootless Docker)")

@@ -30,21 +30,24 @@ func explain(host string, err error) error {
 	has := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 	}
+	unavailable := func(form string) error {
+		return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: fmt.Sprintf(form, host), Err: err}
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, os.ErrPermission) || has("permission denied while trying to connect"):
-		return fmt.Errorf("%w: no permission to use the Docker daemon at %s; join the group docker (usermod -aG docker USER, then log in again) or run as root: %w", sandbox.ErrUnavailable, host, err)
+		return unavailable("no permission to use the Docker daemon at %s; join the group docker (usermod -aG docker USER, then log in again) or run as root")
 	case client.IsErrConnectionFailed(err), errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: no Docker daemon answers at %s; start it (systemctl start docker) or set DOCKER_HOST: %w", sandbox.ErrUnavailable, host, err)
+		return unavailable("no Docker daemon answers at %s; start it (systemctl start docker) or set DOCKER_HOST")
 	case cerrdefs.IsNotFound(err) && has("No such image", "no such image"):
-		return fmt.Errorf("%w; run: biocage env build: %w", sandbox.ErrRootMissing, err)
+		return &sandbox.Fault{Class: sandbox.ErrRootMissing, Text: "the environment is not at the Docker daemon; run: biocage env build", Err: err}
 	case has("bind source path does not exist"):
-		return fmt.Errorf("%w: the Docker daemon at %s does not see this machine's files; run biocage on the daemon's machine: %w", sandbox.ErrUnavailable, host, err)
+		return unavailable("the Docker daemon at %s does not see this machine's files; run biocage on the daemon's machine")
 	case has("no space left on device", "cannot allocate memory", "too many open files", "resource temporarily unavailable"):
 		return fmt.Errorf("%w: %w", sandbox.ErrExhausted, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: the Docker daemon at %s did not answer in time: %w", sandbox.ErrUnavailable, host, err)
+		return unavailable("the Docker daemon at %s did not answer in time; see what keeps it busy, or restart it (systemctl restart docker)")
 	}
 	return err
 }

@@ -42,12 +42,12 @@ func (e *Engine) Check(ctx context.Context) error {
 		return nil
 	}
 	if err := enoughFiles(); err != nil {
-		return fmt.Errorf("gVisor cannot run a sandbox here: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	if err := e.probe(ctx); err != nil {
-		return fmt.Errorf("gVisor cannot run a sandbox here: %s: %w: %w", remedy(), sandbox.ErrUnavailable, err)
+		return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: remedy(), Err: err}
 	}
 	e.check.ok = true
 	return nil
@@ -68,8 +68,9 @@ func filesSuffice(most uint64) error {
 	if most >= openFiles {
 		return nil
 	}
-	return fmt.Errorf("this process may have %d open files, too few for gVisor; raise its limit to %d or more (ulimit -n %d, or LimitNOFILE=%d for systemd): %w",
-		most, openFiles, openFiles, openFiles, sandbox.ErrUnavailable)
+	text := fmt.Sprintf("this process may have %d open files, too few for gVisor; raise its limit to %d or more (ulimit -n %d, or LimitNOFILE=%d for systemd)",
+		most, openFiles, openFiles, openFiles)
+	return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: text}
 }
 
 func (e *Engine) probe(ctx context.Context) error {
@@ -107,7 +108,7 @@ func (e *Engine) probe(ctx context.Context) error {
 	return closeErr
 }
 
-// remedy says what is most likely wrong, to be read after "cannot run here".
+// remedy says what is most likely wrong and what to do about it.
 func remedy() string {
 	exe, err := os.Stat("/proc/self/exe")
 	switch {
@@ -136,7 +137,7 @@ func ordinaryRemedy() string {
 	case inContainer():
 		return "it seems to be inside a container as an ordinary user, where gVisor cannot run; run it as root or use the docker engine"
 	}
-	return "run biocage as root or use the docker engine"
+	return "gVisor's processes of an ordinary user do not start here; run biocage as root or use the docker engine"
 }
 
 func hasPidfd() bool {

@@ -137,6 +137,7 @@ func (s *starter) run(ctx context.Context, spec sandbox.Spec, id identity) (*box
 	if err == nil {
 		return b, nil
 	}
+	s.engine.log.DebugContext(ctx, "sandbox not started", "error", err) // a fault's text has no details
 	err = classifyError(err)
 	if left := s.undo(); left != nil {
 		err = errors.Join(err, left)
@@ -273,7 +274,7 @@ func classifyError(err error) error {
 	case errors.Is(err, sandbox.ErrClosed), errors.Is(err, sandbox.ErrUnsupported), errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+	return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: "gVisor started no sandbox; run biocage doctor on the server's machine, which finds out why", Err: err}
 }
 
 func isExhausted(err error) bool {
