@@ -178,7 +178,7 @@ func (b *baseMaker) environment(ctx context.Context, c chosen) (environment.Envi
 
 // notBuilt is the fault of an environment that is missing.
 func notBuilt(name string) error {
-	return &sandbox.Fault{
+	return &sandbox.FaultError{
 		Class: sandbox.ErrRootMissing, Text: fmt.Sprintf("the Python environment %q has not been built; run: %s", name, buildCommand(name)),
 	}
 }

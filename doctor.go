@@ -119,7 +119,7 @@ func untold(err error) string {
 	if data, ok := errors.AsType[dataError](err); ok {
 		return data.err.Error()
 	}
-	if fault, ok := errors.AsType[*sandbox.Fault](err); ok {
+	if fault, ok := errors.AsType[*sandbox.FaultError](err); ok {
 		return fault.Problem()
 	}
 	return err.Error()
@@ -137,22 +137,28 @@ func (d doctor) checkEngine(ctx context.Context, name string) bool {
 	return true
 }
 
-// remedy is what to do about an engine's error.
-func (d doctor) remedy(name string, err error) string {
+// toldRemedy is the remedy that the error itself tells, or "".
+func toldRemedy(err error) string {
 	if data, ok := errors.AsType[dataError](err); ok {
 		return data.remedy()
 	}
-	if fault, ok := errors.AsType[*sandbox.Fault](err); ok && fault.Remedy() != "" {
+	if fault, ok := errors.AsType[*sandbox.FaultError](err); ok {
 		return fault.Remedy()
+	}
+	return ""
+}
+
+// remedy is what to do about an engine's error.
+func (d doctor) remedy(name string, err error) string {
+	if remedy := toldRemedy(err); remedy != "" {
+		return remedy
 	}
 	switch {
 	case name == "gvisor" && errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
 		return "set XDG_RUNTIME_DIR to a directory of this user's, such as one made with mkdir -m 700, or run as root"
 	case errors.Is(err, sandbox.ErrRootMissing):
 		return "run: " + buildCommand(d.host.cfg.Environment)
-	case name == "docker" && errors.Is(err, sandbox.ErrUnavailable):
-		return "install and start Docker (apt-get install docker.io; systemctl start docker), or use gVisor, which needs no daemon"
-	case errors.Is(err, sandbox.ErrUnavailable):
+	case name == "gvisor" && errors.Is(err, sandbox.ErrUnavailable):
 		return "run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1), or use Docker"
 	case errors.Is(err, sandbox.ErrUnsupported):
 		return unsupportedRemedy(d.host.cfg.Environment)

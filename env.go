@@ -74,7 +74,7 @@ func envStore(ctx context.Context, h host) (*environment.Store, io.Closer, error
 			store, err := h.store(d)
 			return store, d, err
 		}
-		if fault, ok := errors.AsType[*sandbox.Fault](err); ok && cfg.Engine == "docker" {
+		if fault, ok := errors.AsType[*sandbox.FaultError](err); ok && cfg.Engine == "docker" {
 			return nil, nil, errors.New(fault.Text) // Docker's own words add nothing
 		}
 		if cfg.Engine == "docker" {

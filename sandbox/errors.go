@@ -29,16 +29,16 @@ type SpecError struct {
 // Error implements error.
 func (e *SpecError) Error() string { return "spec: " + e.Field + " " + e.Reason }
 
-// A Fault is a failure of a known kind. Its text is for people: what is wrong,
+// A FaultError is a failure of a known kind. Its text is for people: what is wrong,
 // "; ", and the one thing to do about it.
-type Fault struct {
+type FaultError struct {
 	Class error // one of those above
 	Text  string
 	Err   error // the engine's own, for the log; nil when the text says it all
 }
 
 // Error implements error.
-func (f *Fault) Error() string {
+func (f *FaultError) Error() string {
 	if f.Err == nil {
 		return f.Text
 	}
@@ -46,7 +46,7 @@ func (f *Fault) Error() string {
 }
 
 // Unwrap gives the class and the engine's own error.
-func (f *Fault) Unwrap() []error {
+func (f *FaultError) Unwrap() []error {
 	if f.Err == nil {
 		return []error{f.Class}
 	}
@@ -54,13 +54,13 @@ func (f *Fault) Unwrap() []error {
 }
 
 // Problem is the part of the text that says what is wrong, Remedy the other.
-func (f *Fault) Problem() string {
+func (f *FaultError) Problem() string {
 	problem, _, _ := strings.Cut(f.Text, "; ")
 	return problem
 }
 
 // Remedy is what to do.
-func (f *Fault) Remedy() string {
+func (f *FaultError) Remedy() string {
 	_, remedy, _ := strings.Cut(f.Text, "; ")
 	return remedy
 }

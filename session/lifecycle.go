@@ -229,8 +229,7 @@ func (m *Manager) startError(err error) error {
 	if errors.As(err, &argument) || errors.As(err, &told) {
 		return err
 	}
-	var fault *sandbox.Fault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*sandbox.FaultError](err); ok {
 		return &SandboxError{Message: "The sandbox could not be started: " + cut(fault.Text, 600) + ".", Err: err}
 	}
 	text := "The sandbox could not be started: " + err.Error()

@@ -42,8 +42,7 @@ func (t *toolset) refuse(ctx context.Context, tool string, err error) answer {
 // causes tells a sandbox error with what is behind its text.
 func causes(err error) error {
 	var lost *session.SandboxError
-	var fault *sandbox.Fault
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*sandbox.FaultError](err); ok {
 		return fault // the message has its text
 	}
 	if errors.As(err, &lost) && lost.Err != nil {

@@ -62,7 +62,7 @@ func New(opts Options) (*Engine, error) {
 	if opts.Host != "" {
 		if _, err := client.ParseHostURL(opts.Host); err != nil {
 			text := fmt.Sprintf("DOCKER_HOST is %s, which is not an address; it must be unix://PATH or tcp://HOST:PORT", opts.Host)
-			return nil, &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: text, Err: err}
+			return nil, &sandbox.FaultError{Class: sandbox.ErrUnavailable, Text: text, Err: err}
 		}
 		set = append(set, client.WithHost(opts.Host))
 	}
@@ -130,7 +130,7 @@ func (e *Engine) Check(ctx context.Context) error {
 
 // usable tells why sandboxes on this daemon would break their promises.
 func (e *Engine) usable(d *daemon) error {
-	fault := func(text string) error { return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: text} }
+	fault := func(text string) error { return &sandbox.FaultError{Class: sandbox.ErrUnavailable, Text: text} }
 	switch {
 	case !d.memory:
 		return fault("the Docker daemon cannot limit memory; enable the memory cgroup (kernel argument cgroup_enable=memory, or cgroup v2 for rootless Docker)")
@@ -156,7 +156,9 @@ func (e *Engine) ask(ctx context.Context) (*daemon, error) {
 		return nil, fmt.Errorf("docker: describe daemon: %w", explain(e.host, err))
 	}
 	if info.OSType != "linux" {
-		return nil, fmt.Errorf("%w: the Docker daemon runs %s containers; switch it to Linux containers", sandbox.ErrUnavailable, info.OSType)
+		return nil, &sandbox.FaultError{
+			Class: sandbox.ErrUnavailable, Text: fmt.Sprintf("the Docker daemon runs %s containers; switch it to Linux containers", info.OSType),
+		}
 	}
 	d := describe(info, e.host)
 	e.mu.Lock()

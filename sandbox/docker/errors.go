@@ -31,7 +31,7 @@ func explain(host string, err error) error {
 		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 	}
 	unavailable := func(form string) error {
-		return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: fmt.Sprintf(form, host), Err: err}
+		return &sandbox.FaultError{Class: sandbox.ErrUnavailable, Text: fmt.Sprintf(form, host), Err: err}
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -39,9 +39,9 @@ func explain(host string, err error) error {
 	case errors.Is(err, os.ErrPermission) || has("permission denied while trying to connect"):
 		return unavailable("no permission to use the Docker daemon at %s; join the group docker (usermod -aG docker USER, then log in again) or run as root")
 	case client.IsErrConnectionFailed(err), errors.Is(err, os.ErrNotExist):
-		return unavailable("no Docker daemon answers at %s; start it (systemctl start docker) or set DOCKER_HOST")
+		return unavailable("no Docker daemon answers at %s; start it (systemctl start docker), install it (apt-get install docker.io) or set DOCKER_HOST")
 	case cerrdefs.IsNotFound(err) && has("No such image", "no such image"):
-		return &sandbox.Fault{Class: sandbox.ErrRootMissing, Text: "the environment is not at the Docker daemon; run: biocage env build", Err: err}
+		return &sandbox.FaultError{Class: sandbox.ErrRootMissing, Text: "the environment is not at the Docker daemon; run: biocage env build", Err: err}
 	case has("bind source path does not exist"):
 		return unavailable("the Docker daemon at %s does not see this machine's files; run biocage on the daemon's machine")
 	case has("no space left on device", "cannot allocate memory", "too many open files", "resource temporarily unavailable"):

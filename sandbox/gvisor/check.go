@@ -47,7 +47,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	if err := e.probe(ctx); err != nil {
-		return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: remedy(), Err: err}
+		return &sandbox.FaultError{Class: sandbox.ErrUnavailable, Text: remedy(), Err: err}
 	}
 	e.check.ok = true
 	return nil
@@ -70,7 +70,7 @@ func filesSuffice(most uint64) error {
 	}
 	text := fmt.Sprintf("this process may have %d open files, too few for gVisor; raise its limit to %d or more (ulimit -n %d, or LimitNOFILE=%d for systemd)",
 		most, openFiles, openFiles, openFiles)
-	return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: text}
+	return &sandbox.FaultError{Class: sandbox.ErrUnavailable, Text: text}
 }
 
 func (e *Engine) probe(ctx context.Context) error {

@@ -273,8 +273,10 @@ func classifyError(err error) error {
 		return fmt.Errorf("%w: %w", sandbox.ErrExhausted, err)
 	case errors.Is(err, sandbox.ErrClosed), errors.Is(err, sandbox.ErrUnsupported), errors.Is(err, fs.ErrNotExist):
 		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
 	}
-	return &sandbox.Fault{Class: sandbox.ErrUnavailable, Text: "gVisor started no sandbox; run biocage doctor on the server's machine, which finds out why", Err: err}
+	return &sandbox.FaultError{Class: sandbox.ErrUnavailable, Text: "gVisor started no sandbox; run biocage doctor on the server's machine, which finds out why", Err: err}
 }
 
 func isExhausted(err error) bool {
