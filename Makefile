@@ -13,11 +13,16 @@ GO := CGO_ENABLED=0 GOEXPERIMENT=jsonv2 GOFLAGS=-trimpath go
 
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+PREFIX := /usr/local
+
 .DEFAULT_GOAL := build
-.PHONY: build test test-all check fmt lint cross unit race attacks conformance chaos soak agent env demo bench docs mcpb release-snapshot lock clean help
+.PHONY: build install test test-all check fmt lint cross unit race attacks conformance chaos soak agent env demo bench docs mcpb release-snapshot lock clean help
 
 build: ## build bin/biocage
 	$(GO) build -buildvcs=auto -ldflags '$(LDFLAGS)' -o bin/biocage .
+
+install: build ## put the binary into $(DESTDIR)$(PREFIX)/bin
+	install -D -m 0755 bin/biocage $(DESTDIR)$(PREFIX)/bin/biocage
 
 test: ## install what is needed, then run the tests on every engine
 	scripts/test.sh

@@ -14,9 +14,6 @@ import (
 // from the sandbox, so they are opened beneath the directory's descriptor,
 // never through a symbolic link out of it.
 func (s script) collect(ctx context.Context, res *session.RunResult) error {
-	if err := os.MkdirAll(s.flags.out, 0o755); err != nil { //nolint:gosec // as readable as any program's output
-		return err
-	}
 	root, err := os.OpenRoot(s.flags.out)
 	if err != nil {
 		return err

@@ -112,6 +112,9 @@ func runOnce(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := checkOut(f.out); err != nil {
+		return err
+	}
 	h := host{p: p, cfg: cfg, log: newLogger(p.stderr, cfg.Log)}
 	c, err := newCage(ctx, h, newBaseMaker(h), func(o *session.Options) {
 		o.Warm, o.AnswerWithin = 0, o.StartTimeout+cfg.Run.Timeout.Std()+o.InterruptGrace+time.Minute
@@ -177,6 +180,17 @@ func readCode(p process, args []string) (string, error) {
 		return "", usageError{fmt.Sprintf("the script is larger than %d bytes", maxCode)}
 	}
 	return string(code), nil
+}
+
+// checkOut tells before anything runs that results could not be put there.
+func checkOut(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as readable as any program's output
+		return usageError{fmt.Sprintf("--out: %s cannot be a folder; name one that is there or can be made: %v", dir, err)}
+	}
+	return nil
 }
 
 // A script is one run and what comes of it.
