@@ -23,6 +23,7 @@ if [ "${1:-}" = --test ]; then
 	need docker "$(client)"
 	need dockerd docker.io
 	need ip iproute2
+	need curl curl
 	need gcc gcc
 	need gcc libc6-dev
 fi

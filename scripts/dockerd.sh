@@ -92,6 +92,14 @@ start() {
 	echo "export DOCKER_HOST=unix://$socket"
 }
 
+# no_mounts unmounts what is left below the directory, the deepest first: a
+# daemon that was killed leaves its data, and gVisor an empty network's name.
+no_mounts() {
+	awk -v below="$dir/" 'index($5, below) == 1 { print $5 }' /proc/self/mountinfo | sort -r | while read -r place; do
+		umount "$place" || say "$place stays mounted"
+	done
+}
+
 stop() {
 	[ -f "$dir/pid" ] || return 0
 	pid=$(cat "$dir/pid")
@@ -102,10 +110,7 @@ stop() {
 		[ "$i" -le 100 ] || { say "the daemon $pid does not stop"; exit 1; }
 		sleep 0.2
 	done
-	# One that was killed has not unmounted what it had mounted on itself.
-	while mountpoint -q "$dir/data"; do
-		umount "$dir/data" || { say "$dir/data stays mounted"; break; }
-	done
+	no_mounts
 	no_bridge
 }
 

@@ -15,7 +15,7 @@ func TestWebDocumentedCommands(t *testing.T) {
 	needEngine(t)
 	for _, program := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skip(err)
+			t.Fatalf("%v; install it, as scripts/bootstrap-engines.sh --test does", err)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "http.md"))
