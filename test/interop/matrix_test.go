@@ -129,7 +129,7 @@ func nodePlayer(sdk string) func(*testing.T, target) map[string]json.RawMessage 
 // playWith runs a client and reads its facts.
 func playWith(t *testing.T, stdin []byte, program string, args ...string) map[string]json.RawMessage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	var stdout, stderr bytes.Buffer

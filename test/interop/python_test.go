@@ -1,16 +1,12 @@
 package interop
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -68,22 +64,7 @@ func (l lab) play(t *testing.T, sdk string) map[string]json.RawMessage {
 		args = append(args, name+"="+value)
 	}
 	args = append(args, "--", l.binary, "serve", "--config", l.config(t, settings{}))
-
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, tool(t, "mcp"+sdk, "bin", "python"), args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("standard error of the client and its servers ends:\n%s", tail(stderr.String(), 60))
-		}
-	})
-	if err != nil {
-		t.Fatalf("the client failed: %v\n%s", err, tail(stderr.String(), 60))
-	}
-	return parse[map[string]json.RawMessage](t, stdout.Bytes())
+	return playWith(t, nil, tool(t, "mcp"+sdk, "bin", "python"), args...)
 }
 
 func tail(text string, lines int) string {
