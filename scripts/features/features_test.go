@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -240,8 +241,11 @@ func TestRecordAndReadBack(t *testing.T) {
 		"go: a line of the go command\n",
 	}, "\n")
 	var kept, shown strings.Builder
-	if err := record(strings.NewReader(events), &kept, &shown); err != nil {
+	if err := record(strings.NewReader(events), &kept, &shown, false); err != nil {
 		t.Fatal(err)
+	}
+	if err := record(strings.NewReader(events), io.Discard, io.Discard, true); !errors.Is(err, errSkipped) {
+		t.Errorf("a skipped test where none may be: %v", err)
 	}
 	want := "does not apply: x on gvisor: no daemon\n" +
 		"skipped: github.com/biocypher/biocage-mcp/session TestA/gvisor/sub: not run: no root\n" +

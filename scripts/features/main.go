@@ -26,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	switch {
-	case len(args) == 2 && args[0] == "record":
+	case len(args) >= 2 && args[0] == "record" && (len(args) == 2 || len(args) == 3 && args[2] == "--no-skips"):
 		if err := os.MkdirAll(filepath.Dir(args[1]), 0o755); err != nil { //nolint:gosec // as readable as any build output
 			return err
 		}
@@ -34,11 +34,11 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(record(os.Stdin, file, os.Stdout), file.Close())
+		return errors.Join(record(os.Stdin, file, os.Stdout, len(args) == 3), file.Close())
 	case len(args) == 3 && args[0] == "check":
 		return check(args[1], args[2])
 	}
-	return errors.New("usage: features record FILE | features check DIRECTORY TABLE")
+	return errors.New("usage: features record FILE [--no-skips] | features check DIRECTORY TABLE")
 }
 
 // check reads results and table and fails with every fault.

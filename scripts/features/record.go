@@ -19,8 +19,9 @@ type event struct {
 
 // record copies the end of every test to kept, and prints to shown what a
 // person wants to see: the packages' lines, all that failed tests wrote, which
-// tests were skipped and why, and how many ended how.
-func record(events io.Reader, kept, shown io.Writer) error {
+// tests were skipped and why, and how many ended how. With
+// noSkips a test that was skipped is an error.
+func record(events io.Reader, kept, shown io.Writer, noSkips bool) error {
 	r := &recorder{written: map[string]*strings.Builder{}, ends: map[string]int{}, kept: json.NewEncoder(kept), shown: shown}
 	lines := bufio.NewReader(events)
 	for {
@@ -31,13 +32,19 @@ func record(events io.Reader, kept, shown io.Writer) error {
 			}
 		}
 		if err == io.EOF {
-			return r.show(fmt.Sprintf("%d tests passed, %d failed, %d skipped\n", r.ends["pass"], r.ends["fail"], r.ends["skip"]))
+			err := r.show(fmt.Sprintf("%d tests passed, %d failed, %d skipped\n", r.ends["pass"], r.ends["fail"], r.ends["skip"]))
+			if noSkips && r.ends["skip"] > 0 {
+				err = errors.Join(err, errSkipped)
+			}
+			return err
 		}
 		if err != nil {
 			return err
 		}
 	}
 }
+
+var errSkipped = errors.New("tests were skipped where nothing may be missing; their lines above say what is")
 
 // notApplying begins what a test says that means nothing on an engine, so has
 // no end to be kept: it is told apart from one that was skipped.
